@@ -29,11 +29,11 @@ from schemas.events import Remember
 from schemas.topics import DECISIONS
 from streams.index.edge import EdgeIndex
 from streams.model.policy import Policy
-from streams.model.ports import Record as LogRecord
+from streams.model.ports import LogRecord
 from streams.stage.flow.apply import apply
-from streams.stage.flow.decisions import KIND_HEADER, Logged, read_decision
+from streams.stage.flow.decisions import KIND_HEADER, CountedDecision, read_decision
 from streams.store.app import policies, settings, wiring
-from streams.store.app.dry_run import Means, decide_in_memory, means
+from streams.store.app.dry_run import DecidingDependencies, decide_in_memory, means
 from streams.store.app.settings import Settings
 
 _RATES = (10.0, 1_000.0, 100_000.0)
@@ -184,7 +184,7 @@ def plan(costs: Costs, rate: float, *, memories: int, repeats: float = 0.0) -> P
     return Plan(rate, deduplicators, writers, partitions, deduplicators + writers, held)
 
 
-async def measure(policy: Policy, means: Means) -> Costs:
+async def measure(policy: Policy, means: DecidingDependencies) -> Costs:
     """Encode, decide on and apply generated events.
 
     Seconds are CPU time over all cores.
@@ -224,7 +224,7 @@ async def _apply(decided: Sequence[Decision], index: EdgeIndex) -> None:
             _record(decision, offset)
             for offset, decision in enumerate(decided[start : start + _BATCH], start)
         ]
-        window = [Logged(read_decision(record), record.position) for record in records]
+        window = [CountedDecision(read_decision(record), record.position) for record in records]
         for change in await apply(window, index=index):
             APPLIED.encode(change)
 

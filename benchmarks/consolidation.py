@@ -39,8 +39,8 @@ from schemas.base import EventId, MemoryId, ScopeName
 from schemas.decisions import Verdict
 from schemas.events import Remember
 from streams.clock.system import SystemClock
-from streams.consolidate.app.consolidated import Consolidated
-from streams.consolidate.app.consolidating import Asked, Consolidation
+from streams.consolidate.app.consolidated import ConsolidationPass
+from streams.consolidate.app.consolidating import Consolidation, ScopeSelection
 from streams.consolidate.core.nominating import near_pairs
 from streams.consolidate.world import Passes
 from streams.lab.core.measures import BCubed, b_cubed
@@ -49,10 +49,10 @@ from streams.model.embedding import Vector
 from streams.model.identity import decision_id, memory_id
 from streams.model.policy import Policy
 from streams.model.verdict import Judgement
-from streams.stage.core.consolidation import Member, Related, cohesive, linked
+from streams.stage.core.consolidation import MergeCandidate, RelatedPair, cohesive, linked
 from streams.stage.core.survivorship import born
 from streams.store.app import policies, settings, wiring
-from streams.store.app.dry_run import DryRunClient, Means, over
+from streams.store.app.dry_run import DecidingDependencies, DryRunClient, over
 from streams.store.app.processes import StoreClient, embedded
 from streams.store.app.product_settings import ConsolidateSettings
 from streams.store.app.reading import LogTarget, reading
@@ -156,7 +156,7 @@ def _numbers(text: str) -> list[str]:
     )
 
 
-async def _consolidated(events: Sequence[Event]) -> tuple[Consolidated, Cost, float]:
+async def _consolidated(events: Sequence[Event]) -> tuple[ConsolidationPass, Cost, float]:
     """Store all events without merging, then make one consolidation pass."""
     given, policy = Given(of_texts(events)), policies.load("default")
     with tempfile.TemporaryDirectory() as directory:
@@ -174,7 +174,7 @@ async def _consolidated(events: Sequence[Event]) -> tuple[Consolidated, Cost, fl
                 client, policy, pipeline.judging, _ALL, Passes(None), SystemClock()
             )
             watch = Watch()
-            done = await pass_.run(Asked(now=True))
+            done = await pass_.run(ScopeSelection(now=True))
             cost = watch.lap()
     return done, cost, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
@@ -190,7 +190,7 @@ async def _groups(
     """Consolidate in memory; return the id of the memory that represents each text, and the cost."""
     policy, stays = policies.load("default"), dict[str, str]()
     async with wiring.judging(Settings(), SystemClock()) as judging:
-        means = Means(Given(vectors), judging)
+        means = DecidingDependencies(Given(vectors), judging)
         apart = DryRunClient(policies.load("keep-both"), means, 512)
         said = [_said(event, number) for number, event in enumerate(events)]
         await apart.submit(said)
@@ -198,7 +198,7 @@ async def _groups(
         client = await over(await apart.index(), policy, means)
         pass_ = Consolidation(client, policy, judging, _ALL, Passes(None), SystemClock())
         watch = Watch()
-        await pass_.run(Asked(now=True))
+        await pass_.run(ScopeSelection(now=True))
         cost = watch.lap()
         after = {one.memory.id: one.memory async for one in (await client.index()).scan()}
     for stored in kept:
@@ -257,7 +257,7 @@ def _by_cosine(
     for scope in dict.fromkeys(scope for scope, _ in placed):
         members = _members([text for at, text in placed if at == scope], vectors)
         near = near_pairs(members, rules, neighbours_max=len(members))
-        relations = [Related(*pair, Judgement(Verdict.UNSURE, "bands")) for pair in near]
+        relations = [RelatedPair(*pair, Judgement(Verdict.UNSURE, "bands")) for pair in near]
         for way, group in (("chains", linked), ("complete", cohesive)):
             found[way] += [
                 [members[one].memory.text for one in ids] for ids in group(relations, rules)
@@ -275,12 +275,12 @@ def _believing(cosine: float) -> Policy:
     return Policy.model_validate({**content, **changed})
 
 
-def _members(texts: Sequence[str], vectors: Mapping[str, Vector]) -> dict[MemoryId, Member]:
-    members: dict[MemoryId, Member] = {}
+def _members(texts: Sequence[str], vectors: Mapping[str, Vector]) -> dict[MemoryId, MergeCandidate]:
+    members: dict[MemoryId, MergeCandidate] = {}
     for number, text in enumerate(dict.fromkeys(texts)):
         said = _said(Event("bench/one", text), number)
         identity = memory_id(decision_id(said.scope, said.event_id))
-        members[identity] = Member(born(said, identity, truncated=False), vectors[text])
+        members[identity] = MergeCandidate(born(said, identity, truncated=False), vectors[text])
     return members
 
 

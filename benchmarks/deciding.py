@@ -17,8 +17,8 @@ from streams.judges.lexicons import english
 from streams.log.consumer import Consumer
 from streams.log.failures import RetryPolicy
 from streams.log.local_broker import LocalBroker
-from streams.model.ports import Decided, Embedder, Index, Outgoing
-from streams.stage.core.tombstones import Key
+from streams.model.ports import DecidedEvents, Embedder, Index, OutgoingRecord
+from streams.stage.core.tombstones import TombstoneKey
 from streams.stage.flow.decisions import INDEXED
 from streams.stage.flow.deduplicate import Deduplicator
 from streams.stage.flow.judging import Judging
@@ -56,9 +56,9 @@ class Deciding:
         self,
         log: LocalBroker,
         index: Index,
-        decided: Decided,
+        decided: DecidedEvents,
         embedder: Embedder,
-        key: Key | None = None,
+        key: TombstoneKey | None = None,
     ) -> None:
         readings = TextAnalyzer(english(), foreign_language)
         judging = Judging(readings, {"built-in": BuiltInVerifier(readings)})
@@ -74,7 +74,7 @@ class Deciding:
 
     async def publish(self, events: Sequence[Event]) -> None:
         await self._log.append(
-            [Outgoing(EVENTS.name, 0, e.scope.encode(), EVENT.encode(e)) for e in events]
+            [OutgoingRecord(EVENTS.name, 0, e.scope.encode(), EVENT.encode(e)) for e in events]
         )
 
     async def work(self) -> Cost:

@@ -30,10 +30,10 @@ from schemas.events import Remember
 from schemas.topics import EVENTS
 from streams.index.edge import EdgeIndex
 from streams.log.local_broker import LocalBroker
-from streams.model.embedding import Embedded, pack
+from streams.model.embedding import TextVector, pack
 from streams.model.fences import BEGINNING, Epoch
-from streams.model.ports import Outgoing
-from streams.stage.core.case import Case, Encoded, PendingMerge
+from streams.model.ports import OutgoingRecord
+from streams.stage.core.case import Case, EncodedVector, PendingMerge
 from streams.stage.core.decide import decide
 from streams.stage.flow import decisions as reading
 from streams.stage.flow.decisions import decision_record, fence_record
@@ -98,10 +98,10 @@ class _Vectors:
     def __init__(self) -> None:
         self._random = np.random.default_rng(1)  # noqa: TID251 - any vectors will do
 
-    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+    async def embed(self, texts: Sequence[str]) -> list[TextVector]:
         made = self._random.standard_normal((len(texts), DIMENSION)).astype(np.float32)
         made /= np.linalg.norm(made, axis=1, keepdims=True)
-        return [Embedded(vector, truncated=False) for vector in made]
+        return [TextVector(vector, truncated=False) for vector in made]
 
 
 async def _decided(log: LocalBroker, count: int) -> None:
@@ -111,13 +111,13 @@ async def _decided(log: LocalBroker, count: int) -> None:
     vectors = _Vectors()
     for start in range(0, count, 1_000):
         events = [_event(number) for number in range(start, min(count, start + 1_000))]
-        await log.append([Outgoing(EVENTS.name, 0, None, b"")] * len(events))
-        made: list[Outgoing] = []
+        await log.append([OutgoingRecord(EVENTS.name, 0, None, b"")] * len(events))
+        made: list[OutgoingRecord] = []
         embeddings = await vectors.embed([said.text for said in events])
         for at, (said, embedded) in enumerate(zip(events, embeddings, strict=True)):
             source = Position(topic=EVENTS.name, partition=0, offset=start + at)
             packed = pack(embedded.vector, vectors.model)
-            encoded = Encoded(embedded.vector, packed, truncated=False)
+            encoded = EncodedVector(embedded.vector, packed, truncated=False)
             decision = decide(Case(said, source, POLICY, None), encoded, [], [])
             if isinstance(decision, PendingMerge):
                 raise TypeError("with nothing near an event is new")

@@ -11,7 +11,7 @@ from schemas.base import EventId, ScopeName
 from schemas.memories import Memory
 from streams.model.embedding import Vector
 from streams.model.identity import content_key, decision_id, memory_id
-from streams.model.neighbours import Stored
+from streams.model.neighbours import StoredMemory
 from streams.model.ports import Index, Query
 
 _PAGE = 2_000
@@ -49,7 +49,7 @@ class Layout:
         scopes = max(1, (self.size - self.middle.stop) // _SMALL)
         return ScopeName(f"acme/user-{number % scopes}")
 
-    def states(self) -> Iterator[list[Stored]]:
+    def states(self) -> Iterator[list[StoredMemory]]:
         """Yield all memories with their vectors, page by page, with the scopes interleaved."""
         for page in range(0, self.size, _PAGE):
             order = range(page, min(page + _PAGE, self.size))
@@ -88,7 +88,7 @@ async def searches(index: Index, layout: Layout, places: range, count: int) -> l
     return taken
 
 
-def _stored(number: int, scope: ScopeName, vector: Vector) -> Stored:
+def _stored(number: int, scope: ScopeName, vector: Vector) -> StoredMemory:
     text = f"Member {number} left the folder of day {number * 13 % 9_973} in the archive."
     decided, key = decision_id(scope, EventId(f"stored-{number}")), content_key(scope, text)
     memory = Memory(
@@ -100,4 +100,4 @@ def _stored(number: int, scope: ScopeName, vector: Vector) -> Stored:
         created_at=START,
         last_seen_at=START,
     )
-    return Stored(memory, vector, ((decided, key),))
+    return StoredMemory(memory, vector, ((decided, key),))

@@ -20,16 +20,16 @@ from schemas.codec import DECISION, EVENT
 from schemas.decisions import Evidence, Insert, Reason
 from schemas.events import Remember
 from schemas.topics import DECISIONS, EVENTS
-from streams.forget.app.forgetting import Means, Wanted, plans
+from streams.forget.app.forgetting import ForgetTarget, PlanningDependencies, plans
 from streams.index.edge import EdgeIndex
 from streams.judges.lexicons import english
 from streams.log.local_broker import LocalBroker
 from streams.model.embedding import pack
-from streams.model.fences import Epoch, Reached
-from streams.model.neighbours import Stored
-from streams.model.ports import UNFOLLOWED, Committed, Outgoing
+from streams.model.fences import Epoch, ReadPosition
+from streams.model.neighbours import StoredMemory
+from streams.model.ports import UNFOLLOWED, CommittedOffset, OutgoingRecord
 from streams.stage.core.lineage import Wish
-from streams.stage.core.tombstones import Key
+from streams.stage.core.tombstones import TombstoneKey
 from streams.stage.flow.decided import DecidedInLog
 from streams.stage.flow.decisions import decision_record, fence_record
 from streams.stage.flow.judging import Judging
@@ -37,12 +37,12 @@ from streams.stage.flow.takeover import DEDUPLICATOR_GROUP
 from streams.stage.flow.writer import WRITER_GROUP, Note
 from streams.text.reading import TextAnalyzer
 
-KEY = Key(b"a secret of thirty-two characters")
+KEY = TombstoneKey(b"a secret of thirty-two characters")
 _FORGOTTEN = 9
 """Memories forgotten one at a time; the first is a warm-up and is left out."""
 
 
-def _inserted(stored: Stored, number: int) -> Insert:
+def _inserted(stored: StoredMemory, number: int) -> Insert:
     memory, vector = stored.memory, stored.vector
     if vector is None:
         raise TypeError("a generated memory has a vector")
@@ -73,23 +73,23 @@ async def _fill(log: LocalBroker, index: EdgeIndex, layout: Layout) -> None:
         number += len(decisions)
         await log.append(
             [
-                Outgoing(EVENTS.name, 0, d.event.scope.encode(), EVENT.encode(d.event))
+                OutgoingRecord(EVENTS.name, 0, d.event.scope.encode(), EVENT.encode(d.event))
                 for d in decisions
             ]
         )
         await log.append([decision_record(d, DECISION.encode(d), 0, epoch) for d in decisions])
         await index.write(states)
-    reached = Reached(number + 1, epoch, number)
+    reached = ReadPosition(number + 1, epoch, number)
     await index.keep_level(0, reached, since=UNFOLLOWED)
     note = Note(epoch=epoch, next_event=number).model_dump_json()
-    await log.commit(WRITER_GROUP, DECISIONS.name, 0, Committed(number + 1, note))
-    await log.commit(DEDUPLICATOR_GROUP, EVENTS.name, 0, Committed(number))
+    await log.commit(WRITER_GROUP, DECISIONS.name, 0, CommittedOffset(number + 1, note))
+    await log.commit(DEDUPLICATOR_GROUP, EVENTS.name, 0, CommittedOffset(number))
 
 
 async def _measured(layout: Layout) -> list[float]:
     """Return the seconds of forgetting a memory of `layout`, for several in turn."""
     embedder = Given({})
-    means = Means(KEY, POLICY, embedder, Judging(TextAnalyzer(english()), {}))
+    means = PlanningDependencies(KEY, POLICY, embedder, Judging(TextAnalyzer(english()), {}))
     taken: list[float] = []
     with tempfile.TemporaryDirectory() as directory:
         index = EdgeIndex(Path(directory) / "index", DIMENSION)
@@ -99,7 +99,7 @@ async def _measured(layout: Layout) -> list[float]:
             [wanted] = [page[: _FORGOTTEN * 10 : 10] for page in [next(layout.states())]]
             for one in wanted:
                 started = time.perf_counter()
-                wish, named = Wish("bench", START), Wanted(memory=one.memory.id)
+                wish, named = Wish("bench", START), ForgetTarget(memory=one.memory.id)
                 [plan] = await plans(log, named, means, wish)
                 await deciding.publish(plan.requests)
                 await deciding.work()

@@ -20,11 +20,11 @@ from pathlib import Path
 from benchmarks.embedders import default_embedder
 from benchmarks.measuring import Result, Spread, arguments
 from schemas.events import Remember
-from streams.extract.app.extracting import Counts, Extraction
+from streams.extract.app.extracting import Extraction, ExtractionCounts
 from streams.extract.core.notes import Notes
 from streams.model.policy import Policy, parse
 from streams.model.ports import Embedder
-from streams.recall.app.recalling import Asked, Recaller, recalling
+from streams.recall.app.recalling import Recaller, RecallRequest, recalling
 from streams.store.app import policies, settings, wiring
 from streams.store.app.client import record_of
 from streams.store.app.processes import embedded
@@ -79,10 +79,10 @@ def main() -> None:
     ).give(options.out)
 
 
-async def _extracted() -> tuple[Counts, list[Remember]]:
+async def _extracted() -> tuple[ExtractionCounts, list[Remember]]:
     """Return the counts and events that `memsieve extract` takes from the game."""
     extraction, source = Extraction(settings.load({}).extraction, Notes()), FileSource(str(TURNS))
-    counts, events = Counts(), list[Remember]()
+    counts, events = ExtractionCounts(), list[Remember]()
     for line in source.lines(None):
         taken = await extraction.take(source, line)
         counts.add(taken)
@@ -108,7 +108,7 @@ async def _kept(policy: Policy, events: Sequence[Remember], embedder: Embedder) 
 
 async def _tokens(recaller: Recaller, place: int, **limits: int) -> int:
     """Return the tokens of a place's block, with recall's default limits or others; 0 if empty."""
-    asked = Asked.model_validate({"scope": f"{WORLD}/{place}", **limits})
+    asked = RecallRequest.model_validate({"scope": f"{WORLD}/{place}", **limits})
     block = await recaller.recall(asked)
     return block.tokens if block.recalled else 0
 

@@ -29,8 +29,8 @@ from schemas.memories import Memory
 from streams.clock.system import SystemClock
 from streams.model.embedding import Vector
 from streams.model.identity import content_key
-from streams.recall.core.loading import Found
-from streams.recall.flow import Bounds, How, Loader
+from streams.recall.core.loading import Candidate
+from streams.recall.flow import Bounds, CombiningOptions, Loader
 from streams.stage.flow.judging import Judging
 from streams.store.app import policies, settings, wiring
 from streams.store.app.product_settings import LoadSettings
@@ -121,7 +121,7 @@ async def _measured(materials: dict[str, list[str]], rounds: int) -> dict[str, C
 
 async def _round(judging: Judging, texts: Sequence[str], vectors: Sequence[Vector]) -> Costs:
     every = [
-        Found(_memory(at, text), vector)
+        Candidate(_memory(at, text), vector)
         for at, (text, vector) in enumerate(zip(texts, vectors, strict=True))
     ]
     matrix, [(person, _)] = np.stack(vectors), Counter(t.split()[0] for t in texts).most_common(1)
@@ -141,7 +141,7 @@ async def _round(judging: Judging, texts: Sequence[str], vectors: Sequence[Vecto
     return costs
 
 
-async def _timed(loader: Loader, found: Sequence[Found], costs: list[float]) -> int:
+async def _timed(loader: Loader, found: Sequence[Candidate], costs: list[float]) -> int:
     """Group what was found; record the CPU time, and return the number of entries."""
     started = time.process_time()
     loaded = await loader.group(found, _SCOPE, _how())
@@ -149,7 +149,7 @@ async def _timed(loader: Loader, found: Sequence[Found], costs: list[float]) -> 
     return len(loaded.entries)
 
 
-def _renamed(found: Found, person: str, name: str) -> Found:
+def _renamed(found: Candidate, person: str, name: str) -> Candidate:
     text = found.memory.text.replace(person, name)
     return replace(found, memory=found.memory.model_copy(update={"text": text}))
 
@@ -158,9 +158,9 @@ def _loader(judging: Judging, pairs_max: int) -> Loader:
     return Loader(judging, policies.load("default"), Bounds(_CANDIDATES, pairs_max, 100_000))
 
 
-def _how() -> How:
+def _how() -> CombiningOptions:
     wanted = LoadSettings()
-    return How(deduplicate=True, similarity_min=wanted.threshold, verify="built-in")
+    return CombiningOptions(deduplicate=True, similarity_min=wanted.threshold, verify="built-in")
 
 
 def _memories() -> list[str]:

@@ -31,12 +31,12 @@ from schemas.base import ScopeName
 from streams.index.edge import EdgeIndex
 from streams.index.exact import ExactIndex
 from streams.model.embedding import similarity
-from streams.model.neighbours import Stored
+from streams.model.neighbours import StoredMemory
 from streams.model.ports import Embedder, Query
 from streams.stage.core.mapping import FieldMapping
 from streams.store.app import policies, settings
 from streams.store.app.client import record_of
-from streams.store.app.processes import EmbeddedPipeline, Tally, embedded
+from streams.store.app.processes import EmbeddedPipeline, RunTally, embedded
 from streams.store.app.projection import LogProjection
 from streams.store.app.reading import LogTarget, opened
 from streams.store.world.files import FileSource
@@ -133,7 +133,7 @@ async def _pipeline(store: Path, embedder: Embedder) -> AsyncGenerator[EmbeddedP
         yield pipeline
 
 
-async def _run(store: Path, embedder: Embedder, file: Path) -> Tally:
+async def _run(store: Path, embedder: Embedder, file: Path) -> RunTally:
     async with _pipeline(store, embedder) as pipeline:
         await pipeline.run(FileSource(str(file)), FieldMapping(), lambda _: None)
         return pipeline.tally
@@ -154,7 +154,9 @@ async def _encoded(path: Path, embedder: Embedder, events: list[Event]) -> float
     index, watch = EdgeIndex(path, embedder.dimension), Watch()
     made = await embedder.embed([one.text for one in events])
     pairs = zip(states, made, strict=True)
-    await index.write([Stored(state.memory, one.vector, state.decided) for state, one in pairs])
+    await index.write(
+        [StoredMemory(state.memory, one.vector, state.decided) for state, one in pairs]
+    )
     seconds = watch.lap().wall
     await index.close()
     return seconds

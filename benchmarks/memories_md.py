@@ -43,9 +43,9 @@ from streams.memories_md.core.parsing import parse
 from streams.memories_md.core.rendering import render
 from streams.memories_md.world.file import MemoriesFile
 from streams.memories_md.world.sink import MemoriesMdSink
-from streams.model.fences import Reached
+from streams.model.fences import ReadPosition
 from streams.model.identity import content_key, decision_id, memory_id
-from streams.recall.app.recalling import Asked, Recaller
+from streams.recall.app.recalling import Recaller, RecallRequest
 from streams.stage.flow.decisions import INDEXED
 from streams.store.app import settings, wiring
 from streams.store.app.dry_run import means
@@ -157,7 +157,7 @@ class _Kept:
 
     def _follow(self, changes: list[Applied]) -> None:
         self._reached += 1
-        self._loop.run_until_complete(self._sink.write(0, changes, Reached(self._reached)))
+        self._loop.run_until_complete(self._sink.write(0, changes, ReadPosition(self._reached)))
 
 
 class _Recalled:
@@ -175,7 +175,7 @@ class _Recalled:
         loop.run_until_complete(deciding.publish(said))
         loop.run_until_complete(deciding.work())
         self._recaller = Recaller(log, lambda: embedder, count)
-        self._asked = Asked(scope=ScopeName("bench/1"))
+        self._asked = RecallRequest(scope=ScopeName("bench/1"))
 
     def recall(self) -> object:
         return self._loop.run_until_complete(self._recaller.recall(self._asked))

@@ -21,7 +21,7 @@ from schemas.base import EventId
 from schemas.decisions import Change, Decision
 from streams.embedding.install import describe
 from streams.embedding.precision import settled
-from streams.replay.core import Differences
+from streams.replay.core import DecisionDifferences
 from streams.store.app import settings, wiring
 from streams.store.app.reading import LogTarget, reading
 
@@ -37,7 +37,7 @@ def main() -> None:
     if best == _EXACT:
         print("skipped: this processor has no bf16, or the extra memsieve[fast] is missing")
         return
-    found: dict[str, Differences] = {}
+    found: dict[str, DecisionDifferences] = {}
     streams = _streams(options.limit)
     for name, events in streams.items():
         print(f"{len(events):,} events of {name}, exact and {best}", flush=True)
@@ -63,13 +63,13 @@ def _streams(limit: int | None) -> dict[str, list[Event]]:
     return {name: in_scopes(one.texts) for name, one in texts.items()}
 
 
-def _compared(events: list[Event], best: str) -> Differences:
+def _compared(events: list[Event], best: str) -> DecisionDifferences:
     with tempfile.TemporaryDirectory() as directory:
         file = write(Path(directory) / "events.jsonl", events)
         exact, fast = (
             asyncio.run(_decisions(file, Path(directory) / name, name)) for name in (_EXACT, best)
         )
-    differences = Differences()
+    differences = DecisionDifferences()
     for event_id, decision in fast.items():
         differences.compare(exact[event_id], decision)
     return differences
@@ -84,7 +84,7 @@ async def _decisions(file: Path, store: Path, precision: str) -> Mapping[EventId
     return {EventId(one.event.event_id): one for one in decisions if isinstance(one, Change)}
 
 
-def _show(differences: Differences) -> None:
+def _show(differences: DecisionDifferences) -> None:
     print(
         f"decided alike: {sum(differences.compared.values()) - sum(differences.changed.values())}"
     )

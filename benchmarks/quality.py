@@ -32,19 +32,19 @@ from schemas.events import Remember
 from streams.clock.system import SystemClock
 from streams.lab.app import labelled, report
 from streams.lab.app.calibrating import everything, in_first_half
-from streams.lab.app.evaluated import Evaluation, Row, both, measured
+from streams.lab.app.evaluated import EvaluatedRow, Evaluation, both, measured
 from streams.lab.app.evaluation import evaluate
-from streams.lab.app.labelled import Labelled, pair_of
+from streams.lab.app.labelled import LabelledRows, pair_of
 from streams.lab.core.grading import APART, ONE_FACT, Truth
-from streams.lab.core.measures import Rate, auc
-from streams.model.embedding import Embedded
+from streams.lab.core.measures import Proportion, auc
+from streams.model.embedding import TextVector
 from streams.model.policy import Policy
 from streams.model.ports import Embedder
 from streams.model.verdict import Judgement
 from streams.model.wrapping import WrappedEmbedder
-from streams.stage.flow.judging import Judging, Question
+from streams.stage.flow.judging import CandidatePair, Judging
 from streams.store.app import dry_run, policies, settings
-from streams.store.app.dry_run import Means, decide_in_memory
+from streams.store.app.dry_run import DecidingDependencies, decide_in_memory
 from streams.store.world.files import FileSource
 from training.relations.material import Example, cards, of_card, split
 
@@ -74,7 +74,7 @@ retired. *Displaced*: other facts that it retired. The columns *0.85* and *0.90*
 from that cosine up. *Best* uses the lowest cosine that hides at most 1 % on one half of the pairs, and shows the result on
 the other half. Methods and data: [README](README.md)."""
 
-Ranked = Callable[[Row], float]
+Ranked = Callable[[EvaluatedRow], float]
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class Goals:
     hidden: str = ""
 
 
-def _sets(results: Results, limit: int | None) -> Iterator[tuple[str, Labelled, Goals]]:
+def _sets(results: Results, limit: int | None) -> Iterator[tuple[str, LabelledRows, Goals]]:
     yield "cards of five held-out domains", _cards(limit), Goals("≥ 75 %", "≤ 1.5 %")
     rows = [json.loads(line) for line in OWN.read_text("utf-8").splitlines()]
     own = [row for row in rows if row["half"] == "held-out"][:limit]
@@ -171,7 +171,7 @@ def _sets(results: Results, limit: int | None) -> Iterator[tuple[str, Labelled, 
     yield "generated, one difference", _labelled(different, "differences"), Goals("", "≤ 0.5 %")
 
 
-def _cards(limit: int | None) -> Labelled:
+def _cards(limit: int | None) -> LabelledRows:
     """Return pairs of the cards of the test domains, unused in training and model selection."""
     *_, held_out = split(cards())
     chance = Random(_SEED)  # noqa: S311 - a sample, and the same each time
@@ -193,8 +193,8 @@ def _row(pair: Any) -> dict[str, Any]:  # noqa: ANN401 - a mapping or a dataclas
     return {"label": "0", **row}
 
 
-def _labelled(rows: Sequence[Mapping[str, Any]], source: str) -> Labelled:
-    return Labelled(
+def _labelled(rows: Sequence[Mapping[str, Any]], source: str) -> LabelledRows:
+    return LabelledRows(
         pairs=[
             pair_of(
                 row,
@@ -209,7 +209,7 @@ def _labelled(rows: Sequence[Mapping[str, Any]], source: str) -> Labelled:
     )
 
 
-def _read(results: Results, name: str, limit: int | None) -> Labelled | None:
+def _read(results: Results, name: str, limit: int | None) -> LabelledRows | None:
     """Read a file of the shared data; None if it is missing."""
     path = SHARED / name
     if not path.exists():
@@ -218,7 +218,7 @@ def _read(results: Results, name: str, limit: int | None) -> Labelled | None:
     return labelled.read([FileSource(str(path))], limit)
 
 
-def _point(results: Results, name: str, rows: Sequence[Row], goals: Goals) -> None:
+def _point(results: Results, name: str, rows: Sequence[EvaluatedRow], goals: Goals) -> None:
     """Add what the policy's decisions find, hide and lose, next to three cosine thresholds."""
     best = _best(rows)
     for what, truths, goal in (("found", ONE_FACT, goals.found), ("hidden", APART, goals.hidden)):
@@ -242,7 +242,7 @@ def _point(results: Results, name: str, rows: Sequence[Row], goals: Goals) -> No
             results.figures.append(Figure(f"{name}: {what}", told, goal=goal))
 
 
-def _best(rows: Sequence[Row]) -> float:
+def _best(rows: Sequence[EvaluatedRow]) -> float:
     """Return the lowest cosine threshold that hides at most 1 % of the facts of one half."""
     apart = [
         row for row in rows if Truth(row.label) in APART and in_first_half(row.event, row.memory)
@@ -253,11 +253,11 @@ def _best(rows: Sequence[Row]) -> float:
     return next((bound for bound, share in hidden if share <= NATURAL_MAX), 1.01)
 
 
-def _share(rows: Sequence[Row], bound: float) -> str:
+def _share(rows: Sequence[EvaluatedRow], bound: float) -> str:
     return f"{_above(rows, _cosine, bound).value or 0.0:.1%}"
 
 
-def _ranking(results: Results, rows: Sequence[Row]) -> None:
+def _ranking(results: Results, rows: Sequence[EvaluatedRow]) -> None:
     """Compare the rankings of pairs, all of which were judged, whatever the policy's bands."""
     one = [row for row in rows if Truth(row.label) in ONE_FACT]
     two = [row for row in rows if Truth(row.label) in APART]
@@ -273,15 +273,15 @@ def _ranking(results: Results, rows: Sequence[Row]) -> None:
     results.figures.append(Figure(title, strict[0], strict[1], goal="≥ 50 %"))
 
 
-def _judged(row: Row) -> float:
+def _judged(row: EvaluatedRow) -> float:
     return 0.0 if row.score is None else row.score
 
 
-def _cosine(row: Row) -> float:
+def _cosine(row: EvaluatedRow) -> float:
     return row.similarity or 0.0
 
 
-def _strict(rows: Sequence[Row], by: Ranked) -> str:
+def _strict(rows: Sequence[EvaluatedRow], by: Ranked) -> str:
     """Choose a threshold on one half; describe its result on the other."""
     chosen = [row for row in rows if in_first_half(row.event, row.memory)]
     other = [row for row in rows if not in_first_half(row.event, row.memory)]
@@ -295,20 +295,22 @@ def _strict(rows: Sequence[Row], by: Ranked) -> str:
     )
 
 
-def _allowed(rows: Sequence[Row], by: Ranked, threshold: float) -> bool:
+def _allowed(rows: Sequence[EvaluatedRow], by: Ranked, threshold: float) -> bool:
     natural, near_miss = (_above(_two(rows, sets), by, threshold) for sets in (NATURAL, NEAR_MISS))
     return (natural.value or 0.0) <= NATURAL_MAX and (near_miss.value or 0.0) <= NEAR_MISS_MAX
 
 
-def _two(rows: Sequence[Row], sets: set[str]) -> list[Row]:
+def _two(rows: Sequence[EvaluatedRow], sets: set[str]) -> list[EvaluatedRow]:
     return [row for row in rows if row.one is False and row.set in sets]
 
 
-def _above(rows: Sequence[Row], by: Ranked, threshold: float) -> Rate:
-    return Rate(sum(by(row) >= threshold for row in rows), len(rows))
+def _above(rows: Sequence[EvaluatedRow], by: Ranked, threshold: float) -> Proportion:
+    return Proportion(sum(by(row) >= threshold for row in rows), len(rows))
 
 
-async def _on_a_stream(results: Results, policy: Policy, means: Means, limit: int | None) -> None:
+async def _on_a_stream(
+    results: Results, policy: Policy, means: DecidingDependencies, limit: int | None
+) -> None:
     """Measure the time of judging relative to embedding, in one run over a stream of facts."""
     path = SHARED / "streams" / "locomo_observations.jsonl"
     if not path.exists():
@@ -346,7 +348,7 @@ def _cheap(policy: Policy) -> Policy:
     return policy.model_copy(update={"judges": judges})
 
 
-def _told(rate: Rate) -> str:
+def _told(rate: Proportion) -> str:
     if rate.value is None or rate.interval is None:
         return "of none"
     low, high = rate.interval
@@ -362,7 +364,7 @@ class CachedEmbedder(WrappedEmbedder):
         self._known = dict(_kept(path))
         self._grown = False
 
-    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+    async def embed(self, texts: Sequence[str]) -> list[TextVector]:
         missing = [text for text in dict.fromkeys(texts) if _digest(text) not in self._known]
         if missing:
             made = zip(missing, await self._embedder.embed(missing), strict=True)
@@ -383,12 +385,12 @@ class CachedEmbedder(WrappedEmbedder):
         )
 
 
-def _kept(path: Path) -> Iterator[tuple[bytes, Embedded]]:
+def _kept(path: Path) -> Iterator[tuple[bytes, TextVector]]:
     if path.exists():
         with np.load(path) as kept:
             columns = zip(kept["digests"], kept["vectors"], kept["truncated"], strict=True)
             for digest, vector, truncated in columns:
-                yield digest.tobytes(), Embedded(vector, truncated=bool(truncated))
+                yield digest.tobytes(), TextVector(vector, truncated=bool(truncated))
 
 
 def _digest(text: str) -> bytes:
@@ -402,7 +404,7 @@ class ClockedEmbedder(WrappedEmbedder):
         super().__init__(embedder)
         self.seconds = 0.0
 
-    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+    async def embed(self, texts: Sequence[str]) -> list[TextVector]:
         started = time.perf_counter()
         made = await self._embedder.embed(texts)
         self.seconds += time.perf_counter() - started
@@ -418,11 +420,11 @@ class ClockedJudging(Judging):
         self.seconds = 0.0
         self.pairs = 0
 
-    async def judge(self, questions: Sequence[Question]) -> list[Judgement]:
+    async def judge(self, pairs: Sequence[CandidatePair]) -> list[Judgement]:
         started = time.perf_counter()
-        judged = await self._judging.judge(questions)
+        judged = await self._judging.judge(pairs)
         self.seconds += time.perf_counter() - started
-        self.pairs += sum(one.neighbour.band in {Band.MATCH, Band.REVIEW} for one in questions)
+        self.pairs += sum(one.neighbour.band in {Band.MATCH, Band.REVIEW} for one in pairs)
         return judged
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from benchmarks.material import Event
 from schemas.base import ModelId
-from streams.model.embedding import Embedded, Vector
+from streams.model.embedding import TextVector, Vector
 from streams.model.identity import normalised
 from streams.model.ports import Embedder
 from streams.store.app import policies
@@ -29,16 +29,16 @@ class Given:
     dimension = DIMENSION
 
     def __init__(self, vectors: Mapping[str, Vector]) -> None:
-        self._embedded: dict[str, Embedded] = {}
+        self._embedded: dict[str, TextVector] = {}
         self.model = ModelId(policies.load("default").model)
         self.learn(vectors)
 
     def learn(self, vectors: Mapping[str, Vector]) -> None:
         """Add vectors."""
         for text, vector in vectors.items():
-            self._embedded[text] = Embedded(vector, truncated=False)
+            self._embedded[text] = TextVector(vector, truncated=False)
 
-    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+    async def embed(self, texts: Sequence[str]) -> list[TextVector]:
         self.learn({text: seeded(text) for text in texts if text not in self._embedded})
         return [self._embedded[text] for text in texts]
 
@@ -51,7 +51,7 @@ class Recording:
         self.model, self.dimension = embedder.model, embedder.dimension
         self.made: dict[str, Vector] = {}
 
-    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+    async def embed(self, texts: Sequence[str]) -> list[TextVector]:
         embedded = await self._embedder.embed(texts)
         self.made.update(zip(texts, (one.vector for one in embedded), strict=True))
         return embedded

@@ -26,7 +26,7 @@ from memsieve.results import (
 )
 from schemas.base import Count, Label, MemoryId, Record, Scope
 from schemas.events import Ended, Remember
-from streams.forget.app.forgetting import Wanted, Wish
+from streams.forget.app.forgetting import ForgetTarget, Wish
 from streams.memory.app.memory_store import MemoryStore
 from streams.memory.app.opening import open_memories
 from streams.recall.app import loading, recalling
@@ -145,7 +145,7 @@ class AsyncMemory:
         """Return the facts nearest to a query. See `Memory.search`."""
         store = await self._opened()
         fields = {"query": query, "scope": scope, "limit": limit, "deduplicate": deduplicate}
-        asked = valid(loading.Asked, fields)
+        asked = valid(loading.SearchRequest, fields)
         with translated():
             return [result_of(entry) for entry in (await store.search(asked)).entries]
 
@@ -173,7 +173,7 @@ class AsyncMemory:
         }
         if patterns and (not across or query is not None):
             raise InvalidRequest("patterns: goes with across, and without a query", "patterns")
-        asked = valid(recalling.Asked, fields)
+        asked = valid(recalling.RecallRequest, fields)
         with translated():
             block, nothing = await store.recall(asked)
         if nothing is not None:
@@ -389,7 +389,7 @@ def _row(row: object, scope: str | None, place: str) -> Mapping[str, object]:
     return fields if scope is None else {"scope": scope, **fields}
 
 
-def _wanted(memory_id: str | None, scope: str | None, tenant: str | None) -> Wanted:
+def _wanted(memory_id: str | None, scope: str | None, tenant: str | None) -> ForgetTarget:
     given = {"memory_id": memory_id, "scope": scope, "tenant": tenant}
     named = {name: value for name, value in given.items() if value is not None}
     if len(named) != 1:
@@ -399,4 +399,4 @@ def _wanted(memory_id: str | None, scope: str | None, tenant: str | None) -> Wan
         raise InvalidRequest(f"{name}: is empty; say what to forget", name)
     exact = None if scope is None else valid(_Place, {"scope": scope}).scope
     memory = None if memory_id is None else MemoryId(_id(memory_id))
-    return Wanted(memory=memory, scope=exact, tenant=tenant)
+    return ForgetTarget(memory=memory, scope=exact, tenant=tenant)

@@ -6,9 +6,9 @@ from typing import Literal, TypeAlias
 
 from schemas.decisions import Marker, Reject
 from schemas.memories import Memory
-from streams.forget.app.forgetting import Forgot
-from streams.inspect.app import Told, ToldVersion
-from streams.memory.app.memory_store import Question
+from streams.forget.app.forgetting import ForgetResponses
+from streams.inspect.app import ExplainedDecision, ExplainedVersion
+from streams.memory.app.memory_store import ReviewQuestion
 from streams.recall.app.loading import ShownEntry
 from streams.store.app.conflicts import Conflict
 
@@ -113,7 +113,7 @@ class Forgotten:
     records: int
 
 
-def decision_of(told: Told, *again: Told) -> Decision:
+def decision_of(told: ExplainedDecision, *again: ExplainedDecision) -> Decision:
     """Return a decision with those that it brought about. It is on an event."""
     made, memory = told.decision, told.memory
     if isinstance(made, Reject):
@@ -148,7 +148,7 @@ def result_of(entry: ShownEntry) -> SearchResult:
     )
 
 
-def version_of(told: ToldVersion) -> Version:
+def version_of(told: ExplainedVersion) -> Version:
     """Return a version of a memory's history."""
     version = told.version
     decision = version.decision
@@ -167,7 +167,7 @@ def version_of(told: ToldVersion) -> Version:
     )
 
 
-def review_of(question: Question) -> Review:
+def review_of(question: ReviewQuestion) -> Review:
     """Return a question with what became of it."""
     review, settled = question.review, question.settled
     return Review(
@@ -182,7 +182,7 @@ def review_of(question: Question) -> Review:
     )
 
 
-def forgotten_of(forgot: Forgot) -> Forgotten:
+def forgotten_of(forgot: ForgetResponses) -> Forgotten:
     """Return what a request to forget came to."""
     return Forgotten(
         memory_ids=forgot.memory_ids, decided_again=forgot.decided_again, records=forgot.records

@@ -13,9 +13,9 @@ from schemas.memories import Memory, Variant
 from schemas.turns import Turn
 from streams.model.embedding import Vector
 from streams.model.identity import content_key
-from streams.model.neighbours import Stored
+from streams.model.neighbours import StoredMemory
 from streams.model.policy import Policy
-from streams.model.ports import Record
+from streams.model.ports import LogRecord
 from streams.model.wordings import Outcome, with_vectors
 from streams.stage.flow.judging import Judging
 from streams.text.lexicon import Lexicon
@@ -87,12 +87,14 @@ def at_cosine(similarity: float, axis: int = 1) -> Vector:
     return vector.astype(np.float32)
 
 
-def stored(text: str = "Ana likes tea.", vector: Vector | None = None, **fields: Any) -> Stored:
+def stored(
+    text: str = "Ana likes tea.", vector: Vector | None = None, **fields: Any
+) -> StoredMemory:
     """Build a memory with its vector."""
-    return Stored(memory(text, **fields), unit(1) if vector is None else vector)
+    return StoredMemory(memory(text, **fields), unit(1) if vector is None else vector)
 
 
-def worded(known: Stored, *others: tuple[str, Vector]) -> Stored:
+def worded(known: StoredMemory, *others: tuple[str, Vector]) -> StoredMemory:
     """Add variants to a memory, each with its vector."""
     scope = known.memory.scope
     variants = [
@@ -139,7 +141,7 @@ def policy(**sections: Any) -> Policy:
     return Policy.model_validate(content)
 
 
-def record(value: bytes | None, offset: int = 0, **fields: Any) -> Record:
+def record(value: bytes | None, offset: int = 0, **fields: Any) -> LogRecord:
     """Build a record of memory.events."""
     values: dict[str, Any] = {"topic": "memory.events", "partition": 0, "key": None, **fields}
-    return Record(offset=offset, value=value, **values)
+    return LogRecord(offset=offset, value=value, **values)

@@ -28,7 +28,7 @@ from streams.embedding.install import verify
 from streams.judges.lexicons import english
 from streams.judges.models import word_vectors
 from streams.text.judge.features import features, names, turned
-from streams.text.judge.prepared import Prepared, prepare
+from streams.text.judge.prepared import PreparedText, prepare
 from streams.text.reading import read
 from training import words
 from training.pairs import collect, evaluated_texts, read_collected
@@ -73,7 +73,7 @@ class Preparation:
         self._embedder = FastembedEmbedder(DEFAULT_MODEL, cache, threads=1)
         self._words = word_vectors(table.read_bytes())
         self._vectors: dict[str, Matrix] = {}
-        self._prepared: dict[str, Prepared] = {}
+        self._prepared: dict[str, PreparedText] = {}
 
     def rows(self, pairs: Sequence[tuple[str, str]]) -> Matrix:
         """Return the features of pairs, shape (n, columns)."""
@@ -86,7 +86,7 @@ class Preparation:
         similarity = float(self._vectors[event] @ self._vectors[memory])
         return features(self._of(event), self._of(memory), similarity, self._lexicon)
 
-    def _of(self, text: str) -> Prepared:
+    def _of(self, text: str) -> PreparedText:
         if text not in self._prepared:
             reading = read(text, self._lexicon)
             self._prepared[text] = prepare(reading, self._lexicon, self._words)

@@ -24,7 +24,7 @@ def api(
         typer.Option("--port", min=0, max=65_535, help="The port; 0: any. [8090]"),
     ] = None,
     policy: options.Policy = None,
-    where: options.Place,
+    where: options.LogOptions,
 ) -> None:
     """Serve memories over HTTP, until stopped.
 

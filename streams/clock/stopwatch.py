@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import cache
 
-from streams.model.ports import Handled, Process, Record
+from streams.model.ports import HandledBatch, LogRecord, Process
 from streams.model.wrapping import WrappedProcess
 
 
@@ -27,7 +27,7 @@ class TimedProcess(WrappedProcess):
         super().__init__(process)
         self._took = took
 
-    async def handle(self, partition: int, records: Sequence[Record]) -> Handled:
+    async def handle(self, partition: int, records: Sequence[LogRecord]) -> HandledBatch:
         with timed(self._took):
             return await self._process.handle(partition, records)
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from streams.consolidate.app.consolidated import MEANS, Consolidated
-from streams.consolidate.app.consolidating import Asked, consolidation
+from streams.consolidate.app.consolidated import MEANS, ConsolidationPass
+from streams.consolidate.app.consolidating import ScopeSelection, consolidation
 from streams.store.app.reading import LogTarget
 from streams.store.cli import options
 from streams.store.cli.console import note, number, quoted, say, say_object
@@ -36,7 +36,7 @@ def consolidate(
         Path | None, typer.Option("--report", metavar="FILE", help="Write what --json prints.")
     ] = None,
     policy: options.Policy = None,
-    where: options.Reading,
+    where: options.ReadOptions,
 ) -> None:
     """Find memories of one fact, scope by scope, and merge them.
 
@@ -46,7 +46,7 @@ def consolidate(
     services decide.
     """
     source = where.source(policy=policy)
-    asked = Asked(scope, now=now, anyway=anyway)
+    asked = ScopeSelection(scope, now=now, anyway=anyway)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on asyncio ends in order
     found = asyncio.run(_consolidate(source, asked, dry_run=dry_run))
     told = {"dry_run": dry_run, **found.as_json()}
@@ -58,7 +58,9 @@ def consolidate(
         _show(told)
 
 
-async def _consolidate(source: LogTarget, asked: Asked, *, dry_run: bool) -> Consolidated:
+async def _consolidate(
+    source: LogTarget, asked: ScopeSelection, *, dry_run: bool
+) -> ConsolidationPass:
     async with consolidation(source, dry_run=dry_run, report=note) as opened:
         with Meter("memories") as meter:
             return await opened.run(asked, meter.advance)

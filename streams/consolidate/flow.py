@@ -12,29 +12,29 @@ from typing import TypeAlias
 from schemas.base import MemoryId, ScopeName
 from schemas.memories import Memory
 from streams.consolidate.core.nominating import near_pairs
-from streams.model.neighbours import Neighbour, Stored
+from streams.model.neighbours import Neighbour, StoredMemory
 from streams.model.policy import Policy, Rules
 from streams.stage.core.consolidation import (
-    Member,
-    Related,
+    MergeCandidate,
+    RelatedPair,
     by_time,
     cohesive,
     linked,
     paired,
 )
 from streams.stage.core.survivorship import said_again
-from streams.stage.flow.judging import Judging, Question
+from streams.stage.flow.judging import CandidatePair, Judging
 
 _TOGETHER = 256
 """Pairs judged per batch; the budget is checked between batches."""
 
-Known: TypeAlias = dict[tuple[MemoryId, int, MemoryId, int], Related]
+Known: TypeAlias = dict[tuple[MemoryId, int, MemoryId, int], RelatedPair]
 """Judged pairs, by the ids and versions of the newer and the older memory."""
 _Pair: TypeAlias = tuple[Memory, Neighbour]
 
 
 @dataclass
-class Budget:
+class PassBudget:
     """What may still be spent: `is_over` says whether the time is used up.
 
     `llm_questions` is how many pairs a language model may still be asked about, if the policy has
@@ -80,7 +80,7 @@ class CandidateGeneration:
     members_max: int = 16
 
     async def nominate(
-        self, scope: ScopeName, memories: Sequence[Stored], budget: Budget, known: Known
+        self, scope: ScopeName, memories: Sequence[StoredMemory], budget: PassBudget, known: Known
     ) -> CandidateGroups:
         """Return the groups of one scope's memories.
 
@@ -91,7 +91,9 @@ class CandidateGeneration:
         if not rules.enabled:
             return CandidateGroups()
         members = {
-            one.memory.id: member for one in memories if (member := Member.of(one)) is not None
+            one.memory.id: member
+            for one in memories
+            if (member := MergeCandidate.of(one)) is not None
         }
         looking = _Looking(self, members, rules, budget, known)
         await looking.judge(near_pairs(members, rules, neighbours_max=self.neighbours_max))
@@ -113,9 +115,9 @@ class _Looking:
     def __init__(
         self,
         nominating: CandidateGeneration,
-        members: Mapping[MemoryId, Member],
+        members: Mapping[MemoryId, MergeCandidate],
         rules: Rules,
-        budget: Budget,
+        budget: PassBudget,
         known: Known,
     ) -> None:
         self._nominating = nominating
@@ -123,8 +125,8 @@ class _Looking:
         self._rules = rules
         self._budget = budget
         self._before = known
-        self._of: dict[MemoryId, list[Related]] = {}
-        self.known: dict[frozenset[MemoryId], Related] = {}
+        self._of: dict[MemoryId, list[RelatedPair]] = {}
+        self.known: dict[frozenset[MemoryId], RelatedPair] = {}
         self.judged = 0
         self.cut_short = False
 
@@ -160,10 +162,10 @@ class _Looking:
         for start in range(0, len(new), _TOGETHER):
             wanted = new[start : start + _TOGETHER]
             some = wanted[: self._budget.allowed(len(wanted), self._rules)]
-            questions = [Question(said_again(one), other, self._rules) for one, other in some]
-            judged = await self._nominating.judging.judge(questions)
+            candidates = [CandidatePair(said_again(one), other, self._rules) for one, other in some]
+            judged = await self._nominating.judging.judge(candidates)
             for pair, judgement in zip(some, judged, strict=True):
-                self._before[_versions(pair)] = related = Related(*pair, judgement)
+                self._before[_versions(pair)] = related = RelatedPair(*pair, judgement)
                 self._note(related)
             self.judged += len(some)
             if len(some) < len(wanted):
@@ -172,11 +174,11 @@ class _Looking:
             await asyncio.sleep(0)  # let other tasks run
         return True
 
-    def _note(self, related: Related) -> None:
+    def _note(self, related: RelatedPair) -> None:
         self.known[related.ids] = related
         self._of.setdefault(related.newer.id, []).append(related)
 
-    def _cohesive(self, relations: Sequence[Related], *, hopeful: bool) -> list[list[MemoryId]]:
+    def _cohesive(self, relations: Sequence[RelatedPair], *, hopeful: bool) -> list[list[MemoryId]]:
         members_max = self._nominating.members_max
         return cohesive(relations, self._rules, members_max=members_max, hopeful=hopeful)
 

@@ -8,14 +8,14 @@ from schemas.decisions import Reject
 from schemas.outcomes import DeadLetter, Settled
 from schemas.topics import DEAD_LETTERS, EVENTS
 from streams.dead_letters.flow import (
+    DecodedInput,
     Inputs,
     Letter,
     Letters,
-    Readable,
     input_record,
     settled_records,
 )
-from streams.model.ports import Fatal, Log, Poison, Record
+from streams.model.ports import Fatal, Log, LogRecord, Poison
 from streams.store.app import reading, wiring
 from streams.store.app.reading import LogTarget, records
 
@@ -41,7 +41,7 @@ class DeadLetters:
         return letters.all()
 
     async def requeue(
-        self, wanted: Sequence[tuple[Letter, Readable]], done: Callable[[Letter], None]
+        self, wanted: Sequence[tuple[Letter, DecodedInput]], done: Callable[[Letter], None]
     ) -> None:
         """Publish what the letters hold, then settle them; `done` receives each one in the log.
 
@@ -102,7 +102,7 @@ async def _writable(target: LogTarget) -> AsyncGenerator[Log]:
         yield log
 
 
-def _read(record: Record) -> DeadLetter | Settled:
+def _read(record: LogRecord) -> DeadLetter | Settled:
     try:
         return DEAD_LETTER.decode(record.value or b"")
     except Unreadable as error:

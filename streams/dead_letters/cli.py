@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from streams.dead_letters.app import opened
-from streams.dead_letters.flow import Inputs, Letter, Readable, again, given_up, readable
+from streams.dead_letters.flow import DecodedInput, Inputs, Letter, again, given_up, readable
 from streams.model.ports import Poison
 from streams.stage.flow.dead_letters import EVENT_BYTES_MAX, original
 from streams.store.app.reading import LogTarget
@@ -32,7 +32,7 @@ def list_(
     *,
     all_: Annotated[bool, typer.Option("--all", help="Include requeued and dropped ones.")] = False,
     limit: options.Limit = None,
-    where: options.Reading,
+    where: options.ReadOptions,
 ) -> None:
     """List rejected records: where they were, and what is wrong."""
     letters = asyncio.run(_letters(where.to_read()))
@@ -56,7 +56,7 @@ def show(
     value: Annotated[
         bool, typer.Option("--value", help="Write the original bytes, and nothing else.")
     ] = False,
-    where: options.Reading,
+    where: options.ReadOptions,
 ) -> None:
     """Show everything about a dead letter.
 
@@ -87,7 +87,7 @@ def requeue(
         ),
     ] = None,
     dry_run: DryRun = False,
-    where: options.Place,
+    where: options.LogOptions,
 ) -> None:
     """Publish their events and turns again, corrected or unchanged.
 
@@ -103,7 +103,7 @@ def drop(
     *,
     all_open: AllOpen = False,
     dry_run: DryRun = False,
-    where: options.Place,
+    where: options.LogOptions,
 ) -> None:
     """Close dead letters without publishing them. Nothing is deleted."""
     named = _named(identities, all_open=all_open)
@@ -174,7 +174,7 @@ def _named(identities: Sequence[str] | None, *, all_open: bool) -> list[str]:
     return named
 
 
-def _mended(path: Path, named: Sequence[str], inputs: Inputs) -> Readable:
+def _mended(path: Path, named: Sequence[str], inputs: Inputs) -> DecodedInput:
     if len(named) != 1:
         raise options.UsageError("--with replaces one dead letter: give one ID")
     try:
@@ -208,7 +208,7 @@ async def _requeue(
         mended = None if file is None else _mended(file, named, target.inputs)
         chosen = _chosen(await target.all(), named, target.place)
         judged = [(letter, again(letter, mended, target.inputs)) for letter in chosen]
-        wanted = [(letter, what) for letter, what in judged if isinstance(what, Readable)]
+        wanted = [(letter, what) for letter, what in judged if isinstance(what, DecodedInput)]
         if dry_run:
             for letter, _ in wanted:
                 _tell("would be requeued", letter)

@@ -9,7 +9,7 @@ from schemas.events import Event
 from schemas.outcomes import DeadLetter, Settled, Stage
 from schemas.topics import DEAD_LETTERS, EVENTS, TURNS
 from schemas.turns import Turn
-from streams.model.ports import Outgoing, Poison
+from streams.model.ports import OutgoingRecord, Poison
 from streams.stage.flow.dead_letters import (
     ATTEMPTS_HEADER,
     ORIGIN_HEADER,
@@ -87,26 +87,26 @@ def _letter(places: dict[int, _Place]) -> Letter:
 
 
 @dataclass(frozen=True)
-class Readable:
+class DecodedInput:
     """The bytes of a usable event or turn, and their decoded content."""
 
     value: bytes
     said: Event | Turn
 
 
-def readable(value: bytes, inputs: Inputs = INPUT) -> Readable | Poison:
+def readable(value: bytes, inputs: Inputs = INPUT) -> DecodedInput | Poison:
     """Decode what is to be published, or return why it would fail again."""
     if too_long := oversized(value):
         return too_long
     try:
-        return Readable(value, inputs.decode(value))
+        return DecodedInput(value, inputs.decode(value))
     except Unreadable as error:
         return Poison(str(error), error.field)
 
 
 def again(
-    letter: Letter, mended: Readable | None = None, inputs: Inputs = INPUT
-) -> Readable | Poison:
+    letter: Letter, mended: DecodedInput | None = None, inputs: Inputs = INPUT
+) -> DecodedInput | Poison:
     """Return what to republish for a letter, its own bytes or mended ones, or why not.
 
     A letter that was requeued and has not failed since is not published twice. `inputs` are the
@@ -117,7 +117,7 @@ def again(
     return mended or _unchanged(letter.content, inputs)
 
 
-def _unchanged(letter: DeadLetter, inputs: Inputs) -> Readable | Poison:
+def _unchanged(letter: DeadLetter, inputs: Inputs) -> DecodedInput | Poison:
     value = original(letter)
     if letter.value_size > len(value):
         return Poison(
@@ -125,7 +125,7 @@ def _unchanged(letter: DeadLetter, inputs: Inputs) -> Readable | Poison:
             "it again from its source, or give the whole record --with FILE"
         )
     found = readable(value, inputs)
-    if isinstance(found, Readable):
+    if isinstance(found, DecodedInput):
         return found
     if letter.stage is Stage.READ:
         return Poison(
@@ -140,7 +140,7 @@ def given_up(letter: Letter) -> Poison | None:
     return None if letter.state == "open" else Poison(f"was {letter.state} already")
 
 
-def input_record(letter: Letter, readable: Readable, partitions: int) -> Outgoing:
+def input_record(letter: Letter, readable: DecodedInput, partitions: int) -> OutgoingRecord:
     """Return the record that republishes an event or turn, with its origin in the headers.
 
     The topics of events and of turns both have `partitions` partitions.
@@ -157,9 +157,11 @@ def input_record(letter: Letter, readable: Readable, partitions: int) -> Outgoin
     return addressed(readable.said.scope, readable.value, partitions, told, topic=topic)
 
 
-def settled_records(letter: Letter, how: Literal["requeued", "dropped"]) -> list[Outgoing]:
+def settled_records(letter: Letter, how: Literal["requeued", "dropped"]) -> list[OutgoingRecord]:
     """Return the records that settle a letter, one in each partition that holds it."""
     content = letter.content
     record = Settled(dead_letter_id=content.id, how=how, attempts=content.attempts)
     value = DEAD_LETTER.encode(record)
-    return [Outgoing(DEAD_LETTERS.name, partition, None, value) for partition in letter.partitions]
+    return [
+        OutgoingRecord(DEAD_LETTERS.name, partition, None, value) for partition in letter.partitions
+    ]

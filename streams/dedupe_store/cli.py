@@ -14,8 +14,8 @@ from pydantic import ValidationError
 
 from streams.consolidate.core.redundancy import ALERT
 from streams.dedupe_store.app import deduping, opening
-from streams.dedupe_store.app.deduping import Deduped
-from streams.dedupe_store.core import MERGED_FROM, SCOPE, Columns
+from streams.dedupe_store.app.deduping import DedupeResult
+from streams.dedupe_store.core import MERGED_FROM, SCOPE, ColumnAssignment
 from streams.memories_md.cli.clean import clean, take_back
 from streams.model.embedding import Vector
 from streams.model.policy import Policy
@@ -27,7 +27,7 @@ from streams.store.cli import options, rows
 from streams.store.cli.console import note, number, quoted, say, say_object
 from streams.store.cli.options import UsageError
 from streams.store.cli.progress import Meter
-from streams.store.core.columns import Guess, Named
+from streams.store.core.columns import GuessedColumns, NamedColumns
 
 _WIDTH = 120
 """Characters of a text that are shown; `--json` has all of them."""
@@ -156,7 +156,7 @@ def dedupe(
         raise UsageError("--from-collection is for Qdrant: a server's URL, or a directory")
     settings = options.load(config, policy=policy, embedder__model=model)
     chosen = _policy(settings, upper, lower)
-    columns = rows.Columns(text_field=text_field, scope_field=scope_field, time_field=time_field)
+    columns = rows.RowOptions(text_field=text_field, scope_field=scope_field, time_field=time_field)
     named = columns.named(scope)
     done = asyncio.run(
         _dedupe(
@@ -198,11 +198,11 @@ async def _dedupe(
     from_collection: str | None,
     out: Path | None,
     collection: str | None,
-    named: Named,
+    named: NamedColumns,
     policy: Policy,
     settings: Settings,
-) -> Deduped:
-    columns = Columns(named.text, named.scope, named.time)
+) -> DedupeResult:
+    columns = ColumnAssignment(named.text, named.scope, named.time)
     if _is_file(source):
         found, guess = _of_file(source, named)
         _require_cells(out, found)
@@ -225,7 +225,7 @@ def _is_server(source: str) -> bool:
     return source.startswith(("http://", "https://"))
 
 
-def _with_vectors(done: Deduped) -> list[tuple[dict[str, Any], Vector]]:
+def _with_vectors(done: DedupeResult) -> list[tuple[dict[str, Any], Vector]]:
     """Return the rows of the copy. Raises UsageError where one has no vector."""
     copies = done.copies()
     found = [(content, vector) for _, content, vector in copies if vector is not None]
@@ -240,11 +240,11 @@ def _with_vectors(done: Deduped) -> list[tuple[dict[str, Any], Vector]]:
 
 async def _made(
     found: Sequence[Mapping[str, Any]],
-    columns: Columns,
+    columns: ColumnAssignment,
     policy: Policy,
     settings: Settings,
     place: str,
-) -> Deduped:
+) -> DedupeResult:
     async with means(settings, note) as given:
         with Meter("rows") as meter:
             return await deduping.dedupe(
@@ -258,7 +258,7 @@ async def _made(
             )
 
 
-def _of_file(source: str, named: Named) -> tuple[list[Mapping[str, Any]], Guess]:
+def _of_file(source: str, named: NamedColumns) -> tuple[list[Mapping[str, Any]], GuessedColumns]:
     """Read an export, or lines, and guess their columns. Raises UsageError where a line is no row."""
     [lines] = rows.sources([source])
     guess = rows.foreign(lines, named, SCOPE)
@@ -273,14 +273,14 @@ def _of_file(source: str, named: Named) -> tuple[list[Mapping[str, Any]], Guess]
     return found, guess
 
 
-def _require_usable(done: Deduped) -> None:
+def _require_usable(done: DedupeResult) -> None:
     """Raise UsageError if no row of a source that has some could be used."""
     if done.refused and not done.groups:
         first = done.refused[0]
         raise UsageError(f"{done.place}: no row can be used, such as {first.name}: {first.said}")
 
 
-def _write(out: Path | None, done: Deduped) -> str | None:
+def _write(out: Path | None, done: DedupeResult) -> str | None:
     if out is None:
         return None
     contents = [content for _, content, _ in done.copies()]

@@ -12,7 +12,7 @@ from schemas.codec import EVENT, Unreadable
 from schemas.events import Remember
 from streams.model.identity import normalised
 from streams.stage.core.mapping import FieldMapping, event_fields
-from streams.store.core.columns import Guess
+from streams.store.core.columns import GuessedColumns
 
 SCOPE = "imported"
 """The scope of a row that has none."""
@@ -29,13 +29,13 @@ _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class Columns:
+class ColumnAssignment:
     """The columns that the user named for a row's parts, and those guessed for the whole file."""
 
     text: str | None = None
     scope: str | None = None
     time: str | None = None
-    guess: Guess = field(default_factory=Guess)
+    guess: GuessedColumns = field(default_factory=GuessedColumns)
 
     def of(self, row: Mapping[str, Any]) -> FieldMapping:
         """Return the mapping of one row: what was named; else guessed or usual, if it has that."""
@@ -47,7 +47,7 @@ class Columns:
         )
 
 
-def event_of(row: Mapping[str, Any], columns: Columns, number: int) -> Remember:
+def event_of(row: Mapping[str, Any], columns: ColumnAssignment, number: int) -> Remember:
     """Return row `number` as an event.
 
     A row without a time gets one from its number, so row order is kept. Raises Unreadable if the
@@ -74,7 +74,7 @@ def event_of(row: Mapping[str, Any], columns: Columns, number: int) -> Remember:
 
 
 def written(
-    row: Mapping[str, Any], columns: Columns, text: str, stands_for: list[str]
+    row: Mapping[str, Any], columns: ColumnAssignment, text: str, stands_for: list[str]
 ) -> dict[str, Any]:
     """Return a row with the given text and, if it stands for several rows, their names."""
     mapping = columns.of(row)

@@ -17,7 +17,7 @@ TOKENS_MAX = 1_024
 
 
 @dataclass(frozen=True)
-class Batch:
+class TokenBatch:
     """A batch for one run: the positions of its texts, each padded to `length` tokens."""
 
     places: tuple[int, ...]
@@ -29,7 +29,7 @@ class Batch:
         return len(self.places) * self.length
 
 
-def batches(lengths: Sequence[int]) -> list[Batch]:
+def batches(lengths: Sequence[int]) -> list[TokenBatch]:
     """Return the runs for texts padded to these lengths, the longest first.
 
     A long text then delays only itself, and the short ones at the end fill the remaining cores.
@@ -42,6 +42,6 @@ def batches(lengths: Sequence[int]) -> list[Batch]:
     ]
 
 
-def _cut(places: tuple[int, ...], length: int) -> list[Batch]:
+def _cut(places: tuple[int, ...], length: int) -> list[TokenBatch]:
     size = max(1, TOKENS_MAX // max(1, length))
-    return [Batch(places[at : at + size], length) for at in range(0, len(places), size)]
+    return [TokenBatch(places[at : at + size], length) for at in range(0, len(places), size)]

@@ -18,11 +18,11 @@ from tokenizers import Encoding, Tokenizer
 
 from schemas.base import ModelId
 from streams.embedding import FOLDER
-from streams.embedding.batching import Batch, batches
+from streams.embedding.batching import TokenBatch, batches
 from streams.embedding.install import REPAIR_HINT, describe, verify
 from streams.embedding.precision import EXACT_HINT, Precision, Wanted, identity, settled
 from streams.embedding.tokens import PaddingTokenizer, is_truncated, readable
-from streams.model.embedding import Embedded, units
+from streams.model.embedding import TextVector, units
 from streams.model.ports import NoModel
 
 Matrix = NDArray[np.float32]
@@ -79,13 +79,13 @@ class FastembedEmbedder:
     def dimension(self) -> int:
         return self._dimension
 
-    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+    async def embed(self, texts: Sequence[str]) -> list[TextVector]:
         """Return one result per text, in order; equal texts share one."""
         if not texts:
             return []
         return await asyncio.to_thread(self._embed, texts)
 
-    def _embed(self, texts: Sequence[str]) -> list[Embedded]:
+    def _embed(self, texts: Sequence[str]) -> list[TextVector]:
         different = list(dict.fromkeys(texts))
         given = [readable(text) for text in different]
         tokenizer = self._encoder.tokenizer
@@ -93,18 +93,18 @@ class FastembedEmbedder:
         truncated = list(map(is_truncated, different, read))
         runs = batches([tokenizer.padded_length(tokens) for tokens in read])
 
-        def encode(run: Batch) -> Matrix:
+        def encode(run: TokenBatch) -> Matrix:
             return self._encoder.encode(
                 [given[place] for place in run.places], [read[place] for place in run.places]
             )
 
         made = self._workers.map(encode, runs) if len(runs) > 1 else map(encode, runs)
-        embedded: dict[str, Embedded] = {}
+        embedded: dict[str, TextVector] = {}
         for run, vectors in zip(runs, made, strict=True):
             for place, row in zip(run.places, vectors, strict=True):
                 vector = row.copy()  # a view would keep the vectors of the whole run in memory
                 vector.flags.writeable = False
-                embedded[different[place]] = Embedded(vector, truncated[place])
+                embedded[different[place]] = TextVector(vector, truncated[place])
         return [embedded[text] for text in texts]
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from schemas.base import ModelId
 from streams.embedding import HASHING
-from streams.model.embedding import Embedded, Vector, units
+from streams.model.embedding import TextVector, Vector, units
 from streams.text.function_words import FUNCTION_WORDS
 
 DIMENSION = 512
@@ -48,13 +48,13 @@ class HashingEmbedder:
     def dimension(self) -> int:
         return DIMENSION
 
-    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+    async def embed(self, texts: Sequence[str]) -> list[TextVector]:
         """Return one result per text, in order; equal texts share one."""
         return await asyncio.to_thread(_embedded, texts)
 
 
-def _embedded(texts: Sequence[str]) -> list[Embedded]:
-    made = {text: Embedded(_vector(text), len(text) > CHARACTERS_MAX) for text in set(texts)}
+def _embedded(texts: Sequence[str]) -> list[TextVector]:
+    made = {text: TextVector(_vector(text), len(text) > CHARACTERS_MAX) for text in set(texts)}
     return [made[text] for text in texts]
 
 

@@ -71,7 +71,7 @@ class Origins:
     hub: Callable[[DenseModelDescription, Path], Path]
 
 
-class Manifest(BaseModel):
+class ModelManifest(BaseModel):
     """The installed files: the sha256 of each by its path in the folder."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -307,13 +307,13 @@ def _check_official(folder: Path) -> None:
 def _write_manifest(folder: Path, model: str) -> None:
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     sums = {path.relative_to(folder).as_posix(): _sha256(path) for path in files}
-    manifest = Manifest.model_validate({"model": model, "files": sums})
+    manifest = ModelManifest.model_validate({"model": model, "files": sums})
     (folder / MANIFEST).write_text(manifest.model_dump_json(indent=2), encoding="utf-8")
 
 
-def _manifest(home: Path) -> Manifest:
+def _manifest(home: Path) -> ModelManifest:
     try:
-        return Manifest.model_validate_json((home / MANIFEST).read_bytes())
+        return ModelManifest.model_validate_json((home / MANIFEST).read_bytes())
     except (OSError, ValidationError) as error:
         raise NoModel(f"{home / MANIFEST} is damaged: {REPAIR_HINT}") from error
 

@@ -16,8 +16,8 @@ from pydantic import BaseModel, ValidationError
 
 from schemas.base import ModelId
 from streams.embedding import ENDPOINT
-from streams.endpoint.openai_endpoint import Failed, Server, post, repeatedly
-from streams.model.embedding import Embedded, Vector, units
+from streams.endpoint.openai_endpoint import FailedRequest, Server, post, repeatedly
+from streams.model.embedding import TextVector, Vector, units
 from streams.model.ports import Clock, NoServer, Unreachable
 
 _PROBE = "probe"
@@ -68,7 +68,7 @@ class EndpointEmbedder:
     def dimension(self) -> int:
         return self._dimension
 
-    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+    async def embed(self, texts: Sequence[str]) -> list[TextVector]:
         """Return one result per text, in order; equal texts share one."""
         different = list(dict.fromkeys(texts))
         sent = [_readable(text, self._endpoint.tokens_max) for text in different]
@@ -79,7 +79,7 @@ class EndpointEmbedder:
                 f"{self._dimension} before: it serves another model under this name; restore it"
             )
         embedded = {
-            text: Embedded(vector, truncated=read != text.strip())
+            text: TextVector(vector, truncated=read != text.strip())
             for text, read, vector in zip(different, sent, vectors, strict=True)
         }
         return [embedded[text] for text in texts]
@@ -130,12 +130,12 @@ async def _ask(
         raise Unreachable(
             f"{_place(endpoint)} returned no vectors within {endpoint.timeout_seconds:g} s"
         ) from error
-    if isinstance(answer, Failed):
+    if isinstance(answer, FailedRequest):
         _raise(endpoint, answer)
     return answer
 
 
-def _raise(endpoint: EmbeddingEndpoint, failed: Failed) -> Never:
+def _raise(endpoint: EmbeddingEndpoint, failed: FailedRequest) -> Never:
     """Raise Unreachable if a retry may help, NoServer if a person must act."""
     if failed.again:
         raise Unreachable(f"{_place(endpoint)} returns no vectors now: {failed.reason}")

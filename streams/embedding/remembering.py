@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from streams.model.embedding import Embedded
+from streams.model.embedding import TextVector
 from streams.model.ports import Embedder
 from streams.model.wrapping import WrappedEmbedder
 
@@ -24,7 +24,7 @@ class RememberingEmbedder(WrappedEmbedder):
         """Cache the newest `texts_max` texts; all of them if it is None."""
         super().__init__(embedder)
         self._texts_max = texts_max
-        self._known: dict[str, Embedded] = {}
+        self._known: dict[str, TextVector] = {}
         self._characters = 0
         self._coming: dict[str, asyncio.Task[None]] = {}
 
@@ -37,7 +37,7 @@ class RememberingEmbedder(WrappedEmbedder):
             task = asyncio.create_task(self._encode_ahead(missing))
             self._coming.update(dict.fromkeys(missing, task))
 
-    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+    async def embed(self, texts: Sequence[str]) -> list[TextVector]:
         wanted = dict.fromkeys(texts)
         if coming := {self._coming[text] for text in wanted if text in self._coming}:
             await asyncio.wait(coming)
@@ -57,7 +57,7 @@ class RememberingEmbedder(WrappedEmbedder):
             for text in texts:
                 del self._coming[text]
 
-    def _remember(self, texts: Sequence[str], made: Sequence[Embedded]) -> None:
+    def _remember(self, texts: Sequence[str], made: Sequence[TextVector]) -> None:
         for text, one in zip(texts, made, strict=True):
             if text not in self._known:
                 self._known[text] = one

@@ -86,7 +86,7 @@ def _authorities() -> ssl.SSLContext:
 
 
 @dataclass(frozen=True)
-class Failed:
+class FailedRequest:
     """A failed request: the reason, and whether and when a retry may succeed.
 
     `status` is the server's HTTP status, None if it gave none.
@@ -100,7 +100,7 @@ class Failed:
 
 async def post(
     client: httpx.AsyncClient, url: httpx.URL, body: dict[str, Any], bytes_max: int, clock: Clock
-) -> bytes | Failed:
+) -> bytes | FailedRequest:
     """Send a request once; return the untrusted body of its answer."""
     try:
         async with client.stream("POST", url, json=body) as response:
@@ -108,20 +108,20 @@ async def post(
                 return _refusal(response, clock.now())
             content = await _content(response, bytes_max)
     except httpx.HTTPError:
-        return Failed("unreachable", again=True)
-    return Failed("too long") if content is None else content
+        return FailedRequest("unreachable", again=True)
+    return FailedRequest("too long") if content is None else content
 
 
 async def repeatedly(
-    send: Callable[[], Awaitable[Answer | Failed]],
+    send: Callable[[], Awaitable[Answer | FailedRequest]],
     server: Server,
     limit: asyncio.Timeout,
     affords: Callable[[], bool] = lambda: True,
-) -> Answer | Failed:
+) -> Answer | FailedRequest:
     """Send until it succeeds, while retries may help, time is left and `affords` allows them."""
     answer = await send()
     for attempt in range(1, server.attempts_max):
-        if not (isinstance(answer, Failed) and answer.again):
+        if not (isinstance(answer, FailedRequest) and answer.again):
             break
         if not (await _paused(answer, attempt, server, limit) and affords()):
             break
@@ -129,7 +129,9 @@ async def repeatedly(
     return answer
 
 
-async def _paused(failed: Failed, attempt: int, server: Server, limit: asyncio.Timeout) -> bool:
+async def _paused(
+    failed: FailedRequest, attempt: int, server: Server, limit: asyncio.Timeout
+) -> bool:
     """Wait for the next attempt; return False at once if it would be too late."""
     pause = server.backoff_seconds * 2 ** (attempt - 1)
     if failed.pause_seconds is not None:
@@ -151,9 +153,9 @@ async def _content(response: httpx.Response, bytes_max: int) -> bytes | None:
     return bytes(content)
 
 
-def _refusal(response: httpx.Response, now: datetime) -> Failed:
+def _refusal(response: httpx.Response, now: datetime) -> FailedRequest:
     limited = response.status_code == HTTPStatus.TOO_MANY_REQUESTS
-    return Failed(
+    return FailedRequest(
         "rate limited" if limited else f"http {response.status_code}",
         again=response.status_code in _AGAIN or response.is_server_error,
         pause_seconds=_pause(response.headers.get("retry-after", ""), now),

@@ -15,10 +15,10 @@ from schemas.memories import Memory
 from schemas.outcomes import DeadLetter
 from streams.clock.system import SystemClock
 from streams.extract.app import opening
-from streams.extract.app.extracting import Counts, Extraction
+from streams.extract.app.extracting import Extraction, ExtractionCounts
 from streams.extract.core.notes import Notes
-from streams.extract.flow.extract import Taken
-from streams.extract.world.extracted_files import EventLines, SetAside
+from streams.extract.flow.extract import TurnResult
+from streams.extract.world.extracted_files import DeadLetterFile, EventLines
 from streams.store.app.reading import LogTarget, reading
 from streams.store.app.settings import Settings
 from streams.store.cli import options, rows
@@ -121,8 +121,8 @@ async def _memories(settings: Settings) -> list[Memory]:
         return await reader.memories()
 
 
-def _look(source: FileSource, extraction: Extraction, *, as_json: bool) -> Counts:
-    counts = Counts()
+def _look(source: FileSource, extraction: Extraction, *, as_json: bool) -> ExtractionCounts:
+    counts = ExtractionCounts()
     looked = (_looked(extraction.look(source, line), counts) for line in source.lines(None))
     if as_json:
         say_json(looked)
@@ -134,7 +134,7 @@ def _look(source: FileSource, extraction: Extraction, *, as_json: bool) -> Count
     return counts
 
 
-def _looked(taken: Taken, counts: Counts) -> dict[str, Any]:
+def _looked(taken: TurnResult, counts: ExtractionCounts) -> dict[str, Any]:
     counts.add(taken)
     return {
         "place": taken.place,
@@ -144,8 +144,8 @@ def _looked(taken: Taken, counts: Counts) -> dict[str, Any]:
     }
 
 
-async def _take(source: FileSource, extraction: Extraction, output: "_Output") -> Counts:
-    counts = Counts()
+async def _take(source: FileSource, extraction: Extraction, output: "_Output") -> ExtractionCounts:
+    counts = ExtractionCounts()
     try:
         with Meter("turns") as meter:
             for line in source.lines(None):
@@ -167,7 +167,7 @@ def _about(source: FileSource, turns: int) -> int:
 class _Output:
     """Where events and what was set aside go, turn by turn."""
 
-    def __init__(self, lines: EventLines | None, aside: SetAside | None) -> None:
+    def __init__(self, lines: EventLines | None, aside: DeadLetterFile | None) -> None:
         self._lines = lines
         self._aside = aside
         self._refused = 0
@@ -184,7 +184,7 @@ class _Output:
         """Where that lies what was set aside; None where nothing was, or nobody keeps it."""
         return self._aside.path if self._aside is not None and self._refused else None
 
-    def write(self, taken: Taken) -> None:
+    def write(self, taken: TurnResult) -> None:
         if taken.events and self._lines is not None:
             self._lines.append(taken.events)
         elif taken.events:
@@ -202,14 +202,14 @@ class _Output:
 
 def _output(stack: ExitStack, out: str, rejects: Path | None) -> _Output:
     if out == _STDOUT:
-        return _Output(None, None if rejects is None else SetAside(rejects))
+        return _Output(None, None if rejects is None else DeadLetterFile(rejects))
     if out.endswith(".gz"):
         raise UsageError(f"--out {out}: events are appended uncompressed; name it without .gz")
     lines = stack.enter_context(EventLines(Path(out)))
-    return _Output(lines, SetAside(rejects or Path(f"{out}.rejects.jsonl")))
+    return _Output(lines, DeadLetterFile(rejects or Path(f"{out}.rejects.jsonl")))
 
 
-def _show(counts: Counts, tell: Callable[[str], None]) -> None:
+def _show(counts: ExtractionCounts, tell: Callable[[str], None]) -> None:
     tell(f"turns      {counts.turns:>8,}")
     share = f"   {counts.triggered / counts.turns:.0%}" if counts.turns else ""
     tell(f"triggered  {counts.triggered:>8,}{share}")

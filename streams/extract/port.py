@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from schemas.events import Remember
-from streams.extract.core.synthesis import Declined, Material, Refused
+from streams.extract.core.synthesis import Abstention, Material, RejectedAnswer
 from streams.model.ports import NoAnswer
 
 
@@ -12,7 +12,7 @@ class Extracting(Protocol):
 
     async def extract(
         self, material: Material, refused: str | None = None
-    ) -> Remember | Declined | Refused | NoAnswer:
+    ) -> Remember | Abstention | RejectedAnswer | NoAnswer:
         """Return the event extracted from a turn, or why there is none.
 
         `refused` says why the previous answer was rejected. Never raises for what a turn says.

@@ -11,8 +11,8 @@ from schemas.base import MemoryId, ScopeName
 from schemas.decisions import Marker
 from streams.clock.system import SystemClock
 from streams.forget.app import exporting, forgetting, scrubbing
-from streams.forget.app.forgetting import Forgot, Unknown, Wanted, in_full
-from streams.forget.core import Plan
+from streams.forget.app.forgetting import ForgetResponses, ForgetTarget, UnknownTarget, in_full
+from streams.forget.core import ForgetPlan
 from streams.stage.core.explain import outcome, why
 from streams.stage.core.lineage import Wish
 from streams.store.app.client import (
@@ -20,7 +20,7 @@ from streams.store.app.client import (
     is_out_of_date,
     require_decided,
 )
-from streams.store.app.reading import Ambiguous, LogTarget, reading
+from streams.store.app.reading import AmbiguousPrefix, LogTarget, reading
 from streams.store.app.requests import author_of
 from streams.store.cli import options
 from streams.store.cli.console import note, quoted, say, say_object
@@ -50,7 +50,7 @@ def forget(
         typer.Option("--later", help="Leave it to memsieve store scrub to rewrite index and log."),
     ] = False,
     note_: options.Note = "",
-    asking: options.Asking,
+    asking: options.ChangeOptions,
 ) -> None:
     """Forget a memory, and erase every text that states it.
 
@@ -63,9 +63,9 @@ def forget(
     wish = Wish(author_of(source.settings, asking.author), SystemClock().now(), note_)
     try:
         forgot = heard(source, _forget(source, wanted, wish, wait, dry_run=dry_run))
-    except Unknown as error:
-        raise options.NotFound(f"{error}: memsieve memory list") from error
-    except Ambiguous as error:
+    except UnknownTarget as error:
+        raise options.UnknownId(f"{error}: memsieve memory list") from error
+    except AmbiguousPrefix as error:
         raise options.UsageError(str(error)) from error
     if not (dry_run or later):
         asyncio.run(scrubbing.scrub(source, note))
@@ -99,7 +99,7 @@ def export(
     *,
     tenant: Annotated[str, typer.Option("--tenant", help="First segment of its scopes.")],
     out: Out,
-    where: options.Reading,
+    where: options.ReadOptions,
 ) -> None:
     """Write all data of a tenant to files: memories and decisions.
 
@@ -107,19 +107,19 @@ def export(
     """
     found = asyncio.run(_export(where.source(), tenant, out))
     if found is None:
-        raise options.NotFound(f"there is no tenant {tenant}: memsieve memory list")
+        raise options.UnknownId(f"there is no tenant {tenant}: memsieve memory list")
     if where.as_json:
         say_object({"memories": found.memories, "decisions": found.decisions, "out": str(out)})
     else:
         say(f"memories {found.memories:,}, decisions {found.decisions:,} written to {out}")
 
 
-def _wanted(identity: str | None, scope: str | None, tenant: str | None) -> Wanted:
+def _wanted(identity: str | None, scope: str | None, tenant: str | None) -> ForgetTarget:
     if sum(one is not None for one in (identity, scope, tenant)) != 1:
         raise options.UsageError("give exactly one of ID, --scope and --tenant")
     if not (identity or scope or tenant):
         raise options.UsageError("what to forget is empty")
-    return Wanted(
+    return ForgetTarget(
         memory=None if identity is None else MemoryId(identity),
         scope=None if scope is None else ScopeName(scope),
         tenant=tenant,
@@ -127,8 +127,8 @@ def _wanted(identity: str | None, scope: str | None, tenant: str | None) -> Want
 
 
 async def _forget(
-    source: LogTarget, wanted: Wanted, wish: Wish, wait: int, *, dry_run: bool
-) -> Forgot:
+    source: LogTarget, wanted: ForgetTarget, wish: Wish, wait: int, *, dry_run: bool
+) -> ForgetResponses:
     async with reading(source) as reader:
         wanted = await in_full(wanted, reader)
     if dry_run:
@@ -136,12 +136,12 @@ async def _forget(
     return await forgetting.forget(source, wanted, wish, wait, note)
 
 
-async def _export(source: LogTarget, tenant: str, out: Path) -> exporting.Exported | None:
+async def _export(source: LogTarget, tenant: str, out: Path) -> exporting.TenantExport | None:
     async with reading(source) as reader:
         return await exporting.export(reader, tenant, out)
 
 
-def _told(forgot: Forgot, *, dry_run: bool) -> Iterator[str]:
+def _told(forgot: ForgetResponses, *, dry_run: bool) -> Iterator[str]:
     """Tell what is forgotten; only where nothing is done yet in its own words."""
     if not forgot.plans:
         yield "it is forgotten already"
@@ -152,7 +152,7 @@ def _told(forgot: Forgot, *, dry_run: bool) -> Iterator[str]:
     yield from places(forgot.responses)
 
 
-def _planned(plan: Plan, *, with_words: bool) -> Iterator[str]:
+def _planned(plan: ForgetPlan, *, with_words: bool) -> Iterator[str]:
     for identity in plan.kin.every:
         memory = plan.memories[identity]
         yield f"{_WHAT[identity in plan.kin.gone]}  {memory.id}"
@@ -172,7 +172,7 @@ def _planned(plan: Plan, *, with_words: bool) -> Iterator[str]:
 _WHAT = {True: "forget", False: "anew  "}
 
 
-def _json(forgot: Forgot) -> dict[str, Any]:
+def _json(forgot: ForgetResponses) -> dict[str, Any]:
     return {
         "memory_ids": forgot.memory_ids,
         "decided_again": forgot.decided_again,

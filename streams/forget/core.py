@@ -33,20 +33,26 @@ from schemas.events import (
 from schemas.memories import Memory, Standing, Target
 from streams.model import wordings
 from streams.model.identity import request_id
-from streams.model.neighbours import Stored
+from streams.model.neighbours import StoredMemory
 from streams.stage.core.ledger import advance, effects, memory_of, quoted, touched
 from streams.stage.core.lineage import Wish
-from streams.stage.core.tombstones import Key, recognisable, tombstone_of, without, words_of
+from streams.stage.core.tombstones import (
+    TombstoneKey,
+    recognisable,
+    tombstone_of,
+    without,
+    words_of,
+)
 
 _TOMBSTONE_BYTES = 4_096
 _MEMORIES_BYTES = 524_288
 """Half of an event's maximum size is for tombstones with their vectors."""
 
-States: TypeAlias = Mapping[MemoryId, Stored]
+States: TypeAlias = Mapping[MemoryId, StoredMemory]
 
 
 @dataclass(frozen=True)
-class Found:
+class DecisionRecord:
     """A record of the decisions topic; `counts` if its owner held the partition's fence."""
 
     offset: int
@@ -84,12 +90,12 @@ class Kin:
 class Doubt:
     """An event that reached a forgotten memory's successor and may repeat the forgotten fact."""
 
-    found: Found
+    found: DecisionRecord
     event: Remember
 
 
 @dataclass(frozen=True)
-class Said:
+class FactMentions:
     """What records say about the fact to be forgotten, by their offsets.
 
     `own`: their events say nothing else. `cut`: the rest of their events' texts. `told`: they
@@ -102,7 +108,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ForgetPlan:
     """A plan to forget memories.
 
     `memories` has all that the plan changes, in their current state; those in `stated` are only
@@ -123,9 +129,9 @@ def on_event(decision: Decision | Fence) -> OnEvent | None:
     return None if isinstance(decision, Fence | Marker) else decision
 
 
-def states(found: Iterable[Found]) -> dict[MemoryId, Stored]:
+def states(found: Iterable[DecisionRecord]) -> dict[MemoryId, StoredMemory]:
     """Return the state of the memories that decisions touch, after applying them in order."""
-    state: dict[MemoryId, Stored] = {}
+    state: dict[MemoryId, StoredMemory] = {}
     for one in found:
         for effect in effects(one.decision) if one.counts else ():
             identity = memory_of(effect)
@@ -135,7 +141,7 @@ def states(found: Iterable[Found]) -> dict[MemoryId, Stored]:
     return state
 
 
-def kin_of(found: Sequence[Found], named: Collection[MemoryId], state: States) -> Kin:
+def kin_of(found: Sequence[DecisionRecord], named: Collection[MemoryId], state: States) -> Kin:
     """Return the memories related to the named ones, as far as these decisions show."""
     gone = _before(named, state)
     standing = _behind(gone, state) - gone
@@ -144,13 +150,13 @@ def kin_of(found: Sequence[Found], named: Collection[MemoryId], state: States) -
     return Kin(gone, frozenset(standing), frozenset(others), frozenset(products))
 
 
-def to_look_up(found: Sequence[Found], kin: Kin) -> set[MemoryId]:
+def to_look_up(found: Sequence[DecisionRecord], kin: Kin) -> set[MemoryId]:
     """Return the memories whose decisions are needed: the kin, and those changed with them."""
     beside = {i for one in _to_erase(found, kin) for i in touched(one.decision)}
     return {*kin.every, *beside}
 
 
-def doubts(found: Sequence[Found], kin: Kin) -> list[Doubt]:
+def doubts(found: Sequence[DecisionRecord], kin: Kin) -> list[Doubt]:
     """Return the events that changed a forgotten memory's successor after it superseded that."""
     joined = min((one.offset for one in found if _joins(one.decision, kin)), default=None)
     if joined is None:
@@ -166,12 +172,14 @@ def doubts(found: Sequence[Found], kin: Kin) -> list[Doubt]:
     ]
 
 
-def texts_of(found: Sequence[Found], gone: Collection[MemoryId]) -> dict[MemoryId, list[str]]:
+def texts_of(
+    found: Sequence[DecisionRecord], gone: Collection[MemoryId]
+) -> dict[MemoryId, list[str]]:
     """Return all texts of the given memories, and the texts of the events that changed them."""
     texts: dict[MemoryId, list[str]] = {identity: [] for identity in gone}
     for one in found:
         for effect in effects(one.decision):
-            if isinstance(effect, Stored) and effect.memory.id in texts:
+            if isinstance(effect, StoredMemory) and effect.memory.id in texts:
                 texts[effect.memory.id] += wordings.texts_of(effect.memory)
         event, decision = one.decision.event, one.decision
         if isinstance(event, Remember) and isinstance(decision, Change):
@@ -179,7 +187,7 @@ def texts_of(found: Sequence[Found], gone: Collection[MemoryId]) -> dict[MemoryI
     return texts
 
 
-def repeating(found: Sequence[Found], kin: Kin, gone: Collection[str]) -> dict[int, str]:
+def repeating(found: Sequence[DecisionRecord], kin: Kin, gone: Collection[str]) -> dict[int, str]:
     """Return the remaining text of each event that repeats a sentence of the `gone` texts.
 
     Keyed by the offset of its decision; only events of memories that stay are included.
@@ -197,7 +205,9 @@ def repeating(found: Sequence[Found], kin: Kin, gone: Collection[str]) -> dict[i
     return left
 
 
-def still_told(found: Sequence[Found], state: States, key: Key) -> dict[int, MemoryId]:
+def still_told(
+    found: Sequence[DecisionRecord], state: States, key: TombstoneKey
+) -> dict[int, MemoryId]:
     """Return the forgotten memory that each remaining record mentions, by the record's offset.
 
     Such records arrived while the request to forget was in progress: a repeated event that changed
@@ -215,13 +225,13 @@ def still_told(found: Sequence[Found], state: States, key: Key) -> dict[int, Mem
 
 
 def planned(
-    found: Sequence[Found],
+    found: Sequence[DecisionRecord],
     kin: Kin,
     state: States,
-    said: Said,
+    said: FactMentions,
     left: Sequence[Forgotten],
     wish: Wish,
-) -> Plan:
+) -> ForgetPlan:
     """Return the plan to forget; `left` is what remains of each of the kin, in their order."""
     decided = _to_erase(found, kin, said.told)
     again = {one.offset for one in decided if _is_said_again(one, kin, state, said.own)}
@@ -231,7 +241,7 @@ def planned(
     stated = {identity for one in erasures for identity in one.beside}
     on = [(one.offset, one.decision.event) for one in decided if one.counts]
     events = [(offset, event) for offset, event in on if isinstance(event, Remember)]
-    return Plan(
+    return ForgetPlan(
         requests=tuple(_requests(left, erasures, state, wish)),
         kin=kin,
         memories={i: state[i].memory for i in (*kin.every, *sorted(stated)) if i in state},
@@ -254,7 +264,7 @@ class _Lost:
     beside: tuple[MemoryId, ...]
 
 
-def _erasure(one: Found, every: Collection[MemoryId], again: Collection[int]) -> Erasure:
+def _erasure(one: DecisionRecord, every: Collection[MemoryId], again: Collection[int]) -> Erasure:
     ids = touched(one.decision)
     only_quotes = bool(ids) and not set(every) & set(ids)
     return Erasure(
@@ -265,7 +275,7 @@ def _erasure(one: Found, every: Collection[MemoryId], again: Collection[int]) ->
     )
 
 
-def _erased_before(one: Found, every: Collection[MemoryId]) -> list[Erasure]:
+def _erased_before(one: DecisionRecord, every: Collection[MemoryId]) -> list[Erasure]:
     """Return the erasures listed in a record that is to be erased: they must stay accounted for.
 
     An event that had stayed for a memory that goes now is erased as well.
@@ -282,7 +292,9 @@ def _erased_before(one: Found, every: Collection[MemoryId]) -> list[Erasure]:
     ]
 
 
-def _beside(one: Found, every: Collection[MemoryId], state: States) -> tuple[MemoryId, ...]:
+def _beside(
+    one: DecisionRecord, every: Collection[MemoryId], state: States
+) -> tuple[MemoryId, ...]:
     return tuple(i for i in touched(one.decision) if i not in every and i in state)
 
 
@@ -306,7 +318,7 @@ def _behind(named: Collection[MemoryId], state: States) -> frozenset[MemoryId]:
     return _reached(named, by)
 
 
-def _made_of(found: Sequence[Found], gone: Collection[MemoryId]) -> frozenset[MemoryId]:
+def _made_of(found: Sequence[DecisionRecord], gone: Collection[MemoryId]) -> frozenset[MemoryId]:
     """Return the given memories and all that were ever made from them, transitively."""
     into: dict[MemoryId, list[MemoryId]] = {}
     for one in found:
@@ -336,7 +348,9 @@ def _joins(decision: OnEvent, kin: Kin) -> bool:
     return bool(targets & kin.gone)
 
 
-def _to_erase(found: Sequence[Found], kin: Kin, beside: Collection[int] = ()) -> list[Found]:
+def _to_erase(
+    found: Sequence[DecisionRecord], kin: Kin, beside: Collection[int] = ()
+) -> list[DecisionRecord]:
     """Return the records that mention what is to be forgotten or share a decision id with one.
 
     Include the records at the offsets `beside`; exclude those that an earlier request erased.
@@ -356,7 +370,10 @@ def _to_erase(found: Sequence[Found], kin: Kin, beside: Collection[int] = ()) ->
 
 
 def _tells(
-    one: Found, graves: Container[MemoryId], words: Mapping[str, MemoryId], key: Key
+    one: DecisionRecord,
+    graves: Container[MemoryId],
+    words: Mapping[str, MemoryId],
+    key: TombstoneKey,
 ) -> MemoryId | None:
     """Return the forgotten memory that a record quotes, or repeats without effect; None if none."""
     event, unheeded = one.decision.event, not one.counts or isinstance(one.decision, Ignore)
@@ -369,7 +386,7 @@ def _tells(
     return next(iter(found), None)
 
 
-def _asked_before(found: Sequence[Found]) -> set[int]:
+def _asked_before(found: Sequence[DecisionRecord]) -> set[int]:
     """Return the offsets of erased decisions: until compaction, the log still shows them."""
     return {
         erasure.decision
@@ -387,7 +404,7 @@ def _told(decision: OnEvent) -> set[MemoryId]:
     return {memory.id for memory in left if memory.status is not Standing.FORGOTTEN}
 
 
-def _is_said_again(one: Found, kin: Kin, state: States, own: Collection[int]) -> bool:
+def _is_said_again(one: DecisionRecord, kin: Kin, state: States, own: Collection[int]) -> bool:
     """Return whether a record's event is decided again: it says something live, not forgotten."""
     decision = one.decision
     if not one.counts or one.offset in own or not isinstance(decision, Change):

@@ -34,12 +34,12 @@ from streams.index.payload import (
     with_contents,
     without_vectors,
 )
-from streams.index.recent import Recent
-from streams.model.fences import Reached
-from streams.model.neighbours import Known, Stored
-from streams.model.ports import FLOAT32_SLACK, Followed, Level, NoStore, Query
+from streams.index.recent import RecentMemories
+from streams.model.fences import ReadPosition
+from streams.model.neighbours import KnownEvent, StoredMemory
+from streams.model.ports import FLOAT32_SLACK, IndexLevel, NoStore, PartitionLevel, Query
 
-_LEVEL = TypeAdapter(Level)
+_LEVEL = TypeAdapter(IndexLevel)
 _REMEDY = "delete this directory, and the next run rebuilds it from the log"
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SEARCH_BATCH = 64
@@ -63,15 +63,15 @@ class EdgeIndex:
         self._path = path
         self._dimension = dimension
         self._level = path / "level.json"
-        self._recent = Recent(_RECENT)
+        self._recent = RecentMemories(_RECENT)
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._shard = _open(path) if any(path.iterdir()) else _create(path, dimension)
         except OSError as error:
             raise NoStore(f"{path} cannot be used as the index: {error}") from error
 
-    async def search(self, queries: Sequence[Query]) -> list[list[Stored]]:
-        found: list[list[Stored]] = []
+    async def search(self, queries: Sequence[Query]) -> list[list[StoredMemory]]:
+        found: list[list[StoredMemory]] = []
         for start in range(0, len(queries), _SEARCH_BATCH):
             requests = [_request(query) for query in queries[start : start + _SEARCH_BATCH]]
             with _meanings(self._path):
@@ -82,31 +82,33 @@ class EdgeIndex:
             await asyncio.sleep(0)
         return found
 
-    async def get(self, ids: Sequence[MemoryId]) -> dict[MemoryId, Stored]:
+    async def get(self, ids: Sequence[MemoryId]) -> dict[MemoryId, StoredMemory]:
         return self._held([i for i in ids if _UUID.fullmatch(i)])
 
-    async def with_content(self, keys: Sequence[ContentKey]) -> dict[ContentKey, list[Stored]]:
+    async def with_content(
+        self, keys: Sequence[ContentKey]
+    ) -> dict[ContentKey, list[StoredMemory]]:
         has_content = engine.Filter(must=[_LIVE_ONLY, _any(CONTENT_KEY, list(keys))])
         found = [_id(point) for point in self._pages(has_content)]
         held = self._held(found)
         return with_contents((without_vectors(held[identity]) for identity in found), keys)
 
-    async def contradicting(self, ids: Sequence[MemoryId]) -> dict[MemoryId, list[Stored]]:
+    async def contradicting(self, ids: Sequence[MemoryId]) -> dict[MemoryId, list[StoredMemory]]:
         against = engine.Filter(must=[_LIVE_ONLY, _any(CONTRADICTED, list(ids))])
         return contradicting(self._scroll(against, with_vector=False), ids)
 
-    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, Known]:
+    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, KnownEvent]:
         known = engine.Filter(must=[_any(DECISION_IDS, list(ids))])
         return remembered(self._scroll(known, with_vector=False), ids)
 
-    async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[Stored]]:
+    async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[StoredMemory]]:
         gone = engine.Filter(must=[_is(STATUS, Standing.FORGOTTEN), _any(SCOPE, list(scopes))])
-        found: dict[ScopeName, list[Stored]] = {}
+        found: dict[ScopeName, list[StoredMemory]] = {}
         for stored in self._scroll(gone, with_vector=True):
             found.setdefault(stored.memory.scope, []).append(stored)
         return found
 
-    async def write(self, changes: Sequence[Stored]) -> None:
+    async def write(self, changes: Sequence[StoredMemory]) -> None:
         for start in range(0, len(changes), _WRITE_BATCH):
             newer = self._newer(changes[start : start + _WRITE_BATCH])
             points = [_point(change) for change in newer]
@@ -115,7 +117,7 @@ class EdgeIndex:
             self._recent.keep(newer)
             await asyncio.sleep(0)
 
-    async def scan(self, scope: ScopeName | None = None) -> AsyncIterator[Stored]:
+    async def scan(self, scope: ScopeName | None = None) -> AsyncIterator[StoredMemory]:
         of_scope = None if scope is None else engine.Filter(must=[_is(SCOPE, scope)])
         for stored in self._scroll(of_scope, with_vector=True):
             yield stored
@@ -142,7 +144,7 @@ class EdgeIndex:
         with _meanings(self._path):
             return self._shard.info().indexed_vectors_count
 
-    async def level(self) -> Level | None:
+    async def level(self) -> IndexLevel | None:
         try:
             return _LEVEL.validate_json(self._level.read_bytes())
         except FileNotFoundError:
@@ -150,9 +152,11 @@ class EdgeIndex:
         except (OSError, ValidationError) as error:
             raise NoStore(f"{self._level} is damaged; {_REMEDY}") from error
 
-    async def keep_level(self, partition: int, reached: Reached, *, since: Followed) -> Followed:
+    async def keep_level(
+        self, partition: int, reached: ReadPosition, *, since: PartitionLevel
+    ) -> PartitionLevel:
         kept = raised(await self.level(), partition, reached, since, new_token())
-        content = _LEVEL.dump_json(Level(kept, await self.count()))
+        content = _LEVEL.dump_json(IndexLevel(kept, await self.count()))
         with _meanings(self._path):
             self._shard.flush()
             unfinished = self._level.with_suffix(".unfinished")
@@ -181,7 +185,7 @@ class EdgeIndex:
             self._recent.clear()  # any of them may be stored
             raise
 
-    def _newer(self, changes: Sequence[Stored]) -> list[Stored]:
+    def _newer(self, changes: Sequence[StoredMemory]) -> list[StoredMemory]:
         """Return the changes that are newer than what is stored, or not stored at all.
 
         The engine needs no condition: no other process has it open, and no other task runs before
@@ -204,7 +208,7 @@ class EdgeIndex:
             records = self._shard.retrieve(others, with_payload=version, with_vector=False)
             return known | {_id(record): (record.payload or {})[VERSION] for record in records}
 
-    def _held(self, ids: Sequence[MemoryId]) -> dict[MemoryId, Stored]:
+    def _held(self, ids: Sequence[MemoryId]) -> dict[MemoryId, StoredMemory]:
         """Return what is stored under these ids; what was not read or written lately is read."""
         held = self._recent.held(ids)
         others: list[engine.PointId] = [i for i in dict.fromkeys(ids) if i not in held]
@@ -216,7 +220,9 @@ class EdgeIndex:
             held |= {stored.memory.id: stored for stored in read}
         return held
 
-    def _scroll(self, condition: engine.Filter | None, *, with_vector: bool) -> Iterator[Stored]:
+    def _scroll(
+        self, condition: engine.Filter | None, *, with_vector: bool
+    ) -> Iterator[StoredMemory]:
         """Yield what matches the condition, ordered by id."""
         for record in self._pages(condition, with_payload=True, with_vector=with_vector):
             with _meanings(self._path):
@@ -289,7 +295,7 @@ def _meanings(path: Path) -> Generator[None]:
         raise NoStore(f"{path} is damaged ({reason}); {_REMEDY}") from error
 
 
-def _point(change: Stored) -> engine.Point:
+def _point(change: StoredMemory) -> engine.Point:
     rows = [vector.tolist() for vector in vectors_of(change)]
     return engine.Point(change.memory.id, rows, to_payload(change))
 
@@ -325,5 +331,5 @@ def _id(point: engine.ScoredPoint | engine.Record) -> MemoryId:
     return MemoryId(str(point.id))
 
 
-def _read(point: engine.Record) -> Stored:
+def _read(point: engine.Record) -> StoredMemory:
     return from_payload(point.payload, point.vector)

@@ -14,9 +14,9 @@ from schemas.memories import Standing
 from streams.index.following import new_token, raised
 from streams.index.payload import contradicting, remembered, vectors_of, with_contents
 from streams.model.embedding import Vector, best_of_each
-from streams.model.fences import Reached
-from streams.model.neighbours import Known, Stored
-from streams.model.ports import FLOAT32_SLACK, Followed, Level, Query
+from streams.model.fences import ReadPosition
+from streams.model.neighbours import KnownEvent, StoredMemory
+from streams.model.ports import FLOAT32_SLACK, IndexLevel, PartitionLevel, Query
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class _Searched:
     `sizes`: how many rows each memory has, in the same order.
     """
 
-    live: Sequence[Stored]
+    live: Sequence[StoredMemory]
     matrix: Vector
     sizes: Sequence[int]
 
@@ -35,59 +35,63 @@ class ExactIndex:
     """Implements ports.Index."""
 
     def __init__(self) -> None:
-        self._stored: dict[MemoryId, Stored] = {}
+        self._stored: dict[MemoryId, StoredMemory] = {}
         self._scopes: dict[ScopeName, set[MemoryId]] = {}
         self._searched: dict[ScopeName, _Searched] = {}
         self._gone: dict[ScopeName, set[MemoryId]] = {}
         self._decided: dict[DecisionId, set[MemoryId]] = {}
         self._against: dict[MemoryId, set[MemoryId]] = {}
-        self._level: Level | None = None
+        self._level: IndexLevel | None = None
 
-    async def search(self, queries: Sequence[Query]) -> list[list[Stored]]:
+    async def search(self, queries: Sequence[Query]) -> list[list[StoredMemory]]:
         return [self._nearest(query) for query in queries]
 
-    async def get(self, ids: Sequence[MemoryId]) -> dict[MemoryId, Stored]:
+    async def get(self, ids: Sequence[MemoryId]) -> dict[MemoryId, StoredMemory]:
         return {i: self._stored[i] for i in ids if i in self._stored}
 
-    async def with_content(self, keys: Sequence[ContentKey]) -> dict[ContentKey, list[Stored]]:
+    async def with_content(
+        self, keys: Sequence[ContentKey]
+    ) -> dict[ContentKey, list[StoredMemory]]:
         by_id = (stored for _, stored in sorted(self._stored.items()))
         live = (replace(one, vector=None, variants={}) for one in by_id if one.memory.live)
         return with_contents(live, keys)
 
-    async def contradicting(self, ids: Sequence[MemoryId]) -> dict[MemoryId, list[Stored]]:
+    async def contradicting(self, ids: Sequence[MemoryId]) -> dict[MemoryId, list[StoredMemory]]:
         holders = sorted({memory for i in ids for memory in self._against.get(i, ())})
         found = (self._stored[memory] for memory in holders)
         live = (replace(one, vector=None, variants={}) for one in found if one.memory.live)
         return contradicting(live, ids)
 
-    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, Known]:
+    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, KnownEvent]:
         holders = {memory for i in ids for memory in self._decided.get(i, ())}
         return remembered((self._stored[memory] for memory in holders), ids)
 
-    async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[Stored]]:
+    async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[StoredMemory]]:
         gone = {scope: self._gone[scope] for scope in scopes if scope in self._gone}
         return {scope: [self._stored[i] for i in sorted(ids)] for scope, ids in gone.items()}
 
-    async def write(self, changes: Sequence[Stored]) -> None:
+    async def write(self, changes: Sequence[StoredMemory]) -> None:
         for change in changes:
             vectors_of(change)  # like the other indexes, refuse a state without vectors
             before = self._stored.get(change.memory.id)
             if before is None or before.memory.version < change.memory.version:
                 self._replace(before, change)
 
-    async def scan(self, scope: ScopeName | None = None) -> AsyncIterator[Stored]:
+    async def scan(self, scope: ScopeName | None = None) -> AsyncIterator[StoredMemory]:
         for identity in sorted(self._stored if scope is None else self._scopes.get(scope, ())):
             yield self._stored[identity]
 
     async def count(self) -> int:
         return len(self._stored)
 
-    async def level(self) -> Level | None:
+    async def level(self) -> IndexLevel | None:
         return self._level
 
-    async def keep_level(self, partition: int, reached: Reached, *, since: Followed) -> Followed:
+    async def keep_level(
+        self, partition: int, reached: ReadPosition, *, since: PartitionLevel
+    ) -> PartitionLevel:
         kept = raised(self._level, partition, reached, since, new_token())
-        self._level = Level(kept, len(self._stored))
+        self._level = IndexLevel(kept, len(self._stored))
         return kept[partition]
 
     async def clear(self) -> None:
@@ -102,7 +106,7 @@ class ExactIndex:
     async def close(self) -> None:
         pass
 
-    def _replace(self, before: Stored | None, change: Stored) -> None:
+    def _replace(self, before: StoredMemory | None, change: StoredMemory) -> None:
         memory = change.memory
         for identity, _ in () if before is None else before.decided:
             self._decided[identity].discard(memory.id)
@@ -120,7 +124,7 @@ class ExactIndex:
         if memory.status is Standing.FORGOTTEN:
             self._gone.setdefault(memory.scope, set()).add(memory.id)
 
-    def _nearest(self, query: Query) -> list[Stored]:
+    def _nearest(self, query: Query) -> list[StoredMemory]:
         scope = self._searched.get(query.scope) or self._to_search(query.scope)
         if scope is None:
             return []

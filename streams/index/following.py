@@ -3,8 +3,8 @@
 import secrets
 
 from schemas.topics import DECISIONS
-from streams.model.fences import Reached
-from streams.model.ports import UNFOLLOWED, Followed, Level, Transient
+from streams.model.fences import ReadPosition
+from streams.model.ports import UNFOLLOWED, IndexLevel, PartitionLevel, Transient
 
 
 def new_token() -> str:
@@ -13,8 +13,12 @@ def new_token() -> str:
 
 
 def raised(
-    level: Level | None, partition: int, reached: Reached, since: Followed, index: str
-) -> dict[int, Followed]:
+    level: IndexLevel | None,
+    partition: int,
+    reached: ReadPosition,
+    since: PartitionLevel,
+    index: str,
+) -> dict[int, PartitionLevel]:
     """Return the levels that an index with `level` keeps next. Raises like Index.keep_level.
 
     `index` is its token, used if it has none yet.
@@ -23,11 +27,11 @@ def raised(
     before = kept.get(partition, UNFOLLOWED)
     require_followed(partition, before, since)
     if not before.index or before.reached.offset < reached.offset:
-        kept[partition] = Followed(reached, before.index or index)
+        kept[partition] = PartitionLevel(reached, before.index or index)
     return kept
 
 
-def require_followed(partition: int, kept: Followed, since: Followed) -> None:
+def require_followed(partition: int, kept: PartitionLevel, since: PartitionLevel) -> None:
     """Raise Transient if `kept` belongs to another index than `since`, or is behind it."""
     if kept.index == since.index and kept.reached.offset >= since.reached.offset:
         return

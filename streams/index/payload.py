@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from schemas.base import ContentKey, DecisionId, MemoryId
 from schemas.memories import Memory
 from streams.model.embedding import Vector
-from streams.model.neighbours import Known, Stored
+from streams.model.neighbours import KnownEvent, StoredMemory
 from streams.model.ports import NoStore
 
 SCOPE, CONTENT_KEY, STATUS, DECISION_IDS = "scope", "content_key", "status", "decision_ids"
@@ -35,7 +35,7 @@ WHOLE = (_MEMORY, DECISION_IDS, _CONTENTS, CONTRADICTED, _CONTRADICTED_AT, _WORD
 """The payload fields from which a memory is restored."""
 
 
-def to_payload(stored: Stored) -> dict[str, Any]:
+def to_payload(stored: StoredMemory) -> dict[str, Any]:
     """Return the fields that the engine filters by, and the memory as one JSON text.
 
     The engine's own JSON would round large numbers. What nobody filters by is one text and not a
@@ -58,7 +58,7 @@ def to_payload(stored: Stored) -> dict[str, Any]:
     return fields
 
 
-def vectors_of(stored: Stored) -> list[Vector]:
+def vectors_of(stored: StoredMemory) -> list[Vector]:
     """Return the vectors to write for a memory: its text's first, then its variants'.
 
     Raises TypeError if one is missing.
@@ -68,7 +68,7 @@ def vectors_of(stored: Stored) -> list[Vector]:
     return list(stored.wordings.values())
 
 
-def from_payload(payload: Mapping[str, Any] | None, vectors: object) -> Stored:
+def from_payload(payload: Mapping[str, Any] | None, vectors: object) -> StoredMemory:
     """Read a point; `vectors` is None if they were not requested.
 
     Raises NoStore if another program wrote it.
@@ -86,14 +86,14 @@ def from_payload(payload: Mapping[str, Any] | None, vectors: object) -> Stored:
         raise NoStore(
             "the index holds a point that memsieve did not write: give memsieve a separate one"
         ) from error
-    return Stored(memory, vector, decided, variants, contradicted, worded_at)
+    return StoredMemory(memory, vector, decided, variants, contradicted, worded_at)
 
 
 def with_contents(
-    found: Iterable[Stored], keys: Sequence[ContentKey]
-) -> dict[ContentKey, list[Stored]]:
+    found: Iterable[StoredMemory], keys: Sequence[ContentKey]
+) -> dict[ContentKey, list[StoredMemory]]:
     """Return memories grouped by those of the keys that one of their wordings has."""
-    held: dict[ContentKey, list[Stored]] = {}
+    held: dict[ContentKey, list[StoredMemory]] = {}
     wanted = set(keys)
     for stored in found:
         for key in wanted.intersection(stored.memory.content_keys):
@@ -101,9 +101,11 @@ def with_contents(
     return held
 
 
-def contradicting(found: Iterable[Stored], ids: Sequence[MemoryId]) -> dict[MemoryId, list[Stored]]:
+def contradicting(
+    found: Iterable[StoredMemory], ids: Sequence[MemoryId]
+) -> dict[MemoryId, list[StoredMemory]]:
     """Return memories by those of the ids that they were found to contradict."""
-    held: dict[MemoryId, list[Stored]] = {}
+    held: dict[MemoryId, list[StoredMemory]] = {}
     wanted = set(ids)
     for stored in found:
         for identity in dict.fromkeys(identity for identity, _ in stored.contradicted):
@@ -112,8 +114,8 @@ def contradicting(found: Iterable[Stored], ids: Sequence[MemoryId]) -> dict[Memo
     return held
 
 
-def without_vectors(stored: Stored) -> Stored:
-    return Stored(
+def without_vectors(stored: StoredMemory) -> StoredMemory:
+    return StoredMemory(
         stored.memory,
         None,
         stored.decided,
@@ -140,7 +142,9 @@ def _read(memory: Memory, vectors: object) -> tuple[Vector | None, dict[ContentK
     return vector, dict(zip(keys, others, strict=True))
 
 
-def remembered(found: Iterable[Stored], ids: Sequence[DecisionId]) -> dict[DecisionId, Known]:
+def remembered(
+    found: Iterable[StoredMemory], ids: Sequence[DecisionId]
+) -> dict[DecisionId, KnownEvent]:
     """Return what memories hold about these decisions."""
     contents: dict[DecisionId, ContentKey] = {}
     holders: dict[DecisionId, set[MemoryId]] = {}
@@ -148,4 +152,4 @@ def remembered(found: Iterable[Stored], ids: Sequence[DecisionId]) -> dict[Decis
         for identity, content in stored.decided:
             contents[identity] = content
             holders.setdefault(identity, set()).add(stored.memory.id)
-    return {i: Known(contents[i], frozenset(holders[i])) for i in ids if i in contents}
+    return {i: KnownEvent(contents[i], frozenset(holders[i])) for i in ids if i in contents}

@@ -40,16 +40,16 @@ from streams.index.payload import (
     vectors_of,
     with_contents,
 )
-from streams.model.fences import Reached
-from streams.model.neighbours import Known, Stored
+from streams.model.fences import ReadPosition
+from streams.model.neighbours import KnownEvent, StoredMemory
 from streams.model.ports import (
     FLOAT32_SLACK,
     UNFOLLOWED,
     Fatal,
-    Followed,
-    Level,
+    IndexLevel,
     NoServer,
     NoStore,
+    PartitionLevel,
     Query,
     Unreachable,
 )
@@ -73,7 +73,7 @@ _LEVEL_OFFSET = f"{_LEVEL}.offset"
 _INDEX = "index"
 _LEVEL_INDEX = f"{_LEVEL}.{_INDEX}"
 _PARTITION = "partition"
-_REACHED = TypeAdapter(Reached)
+_REACHED = TypeAdapter(ReadPosition)
 _LEVELS = UUID("6d656d73-6965-5665-8000-000000000002")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _OVERLOADED = {408, 425, 429, 500, 502, 503, 504}
@@ -194,8 +194,8 @@ class QdrantIndex:
         self._require_vectors(found)
         return found
 
-    async def search(self, queries: Sequence[Query]) -> list[list[Stored]]:
-        found: list[list[Stored]] = []
+    async def search(self, queries: Sequence[Query]) -> list[list[StoredMemory]]:
+        found: list[list[StoredMemory]] = []
         for start in range(0, len(queries), _SEARCH_BATCH):
             requests = [_request(query) for query in queries[start : start + _SEARCH_BATCH]]
             answers = await self._ask(
@@ -204,7 +204,7 @@ class QdrantIndex:
             found.extend([_stored(point) for point in answer.points] for answer in answers)
         return found
 
-    async def get(self, ids: Sequence[MemoryId]) -> dict[MemoryId, Stored]:
+    async def get(self, ids: Sequence[MemoryId]) -> dict[MemoryId, StoredMemory]:
         known: list[models.ExtendedPointId] = [i for i in dict.fromkeys(ids) if _UUID.fullmatch(i)]
         records = await self._ask(
             lambda: self._client.retrieve(
@@ -214,29 +214,31 @@ class QdrantIndex:
         found = [_stored(record) for record in records]
         return {stored.memory.id: stored for stored in found}
 
-    async def with_content(self, keys: Sequence[ContentKey]) -> dict[ContentKey, list[Stored]]:
+    async def with_content(
+        self, keys: Sequence[ContentKey]
+    ) -> dict[ContentKey, list[StoredMemory]]:
         condition = models.Filter(must=[_any(STATUS, _LIVE), _any(CONTENT_KEY, list(keys))])
         found = [one async for one in self._scroll(condition, with_vectors=False)]
         return with_contents(found, keys)
 
-    async def contradicting(self, ids: Sequence[MemoryId]) -> dict[MemoryId, list[Stored]]:
+    async def contradicting(self, ids: Sequence[MemoryId]) -> dict[MemoryId, list[StoredMemory]]:
         condition = models.Filter(must=[_any(STATUS, _LIVE), _any(CONTRADICTED, list(ids))])
         found = [one async for one in self._scroll(condition, with_vectors=False)]
         return contradicting(found, ids)
 
-    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, Known]:
+    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, KnownEvent]:
         condition = models.Filter(must=[_any(DECISION_IDS, list(ids))])
         found = [stored async for stored in self._scroll(condition, with_vectors=False)]
         return remembered(found, ids)
 
-    async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[Stored]]:
+    async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[StoredMemory]]:
         gone = [_is(STATUS, Standing.FORGOTTEN), _any(SCOPE, list(scopes))]
-        found: dict[ScopeName, list[Stored]] = {}
+        found: dict[ScopeName, list[StoredMemory]] = {}
         async for stored in self._scroll(models.Filter(must=[*gone]), with_vectors=True):
             found.setdefault(stored.memory.scope, []).append(stored)
         return found
 
-    async def write(self, changes: Sequence[Stored]) -> None:
+    async def write(self, changes: Sequence[StoredMemory]) -> None:
         """Write whole points: the server checks and writes a request's points as one."""
         for batch in _batches(changes):
             points = [_point(change) for change in batch]
@@ -252,15 +254,17 @@ class QdrantIndex:
         )
         return answer.count
 
-    async def level(self) -> Level | None:
+    async def level(self) -> IndexLevel | None:
         is_level = models.Filter(must=[_is(STATUS, _LEVEL)])
-        partitions: dict[int, Followed] = {}
+        partitions: dict[int, PartitionLevel] = {}
         async for point in self._points(is_level, with_vectors=False, fields=[_LEVEL]):
             kept = (point.payload or {})[_LEVEL]
             partitions[kept[_PARTITION]] = _followed(kept)
-        return Level(partitions, 0) if partitions else None
+        return IndexLevel(partitions, 0) if partitions else None
 
-    async def keep_level(self, partition: int, reached: Reached, *, since: Followed) -> Followed:
+    async def keep_level(
+        self, partition: int, reached: ReadPosition, *, since: PartitionLevel
+    ) -> PartitionLevel:
         """Store the level as a point of the collection, so that an alias moves both.
 
         Its token is created with the point; the other collection of an alias has other tokens.
@@ -270,7 +274,7 @@ class QdrantIndex:
         await self._ask(
             lambda: self._client.upsert(
                 self._name,
-                [_level_point(partition, Followed(reached, index))],
+                [_level_point(partition, PartitionLevel(reached, index))],
                 update_filter=_is_behind(reached, since),
                 # An upsert inserts what is absent, whatever the filter says.
                 update_mode=models.UpdateMode.UPDATE_ONLY
@@ -280,7 +284,7 @@ class QdrantIndex:
             )
         )
         kept = await self._kept(partition)
-        require_followed(partition, kept, Followed(since.reached, index))
+        require_followed(partition, kept, PartitionLevel(since.reached, index))
         return kept
 
     async def clear(self) -> None:
@@ -290,7 +294,7 @@ class QdrantIndex:
                 lambda selector=selector: self._client.delete(self._name, selector, wait=True)
             )
 
-    async def scan(self, scope: ScopeName | None = None) -> AsyncIterator[Stored]:
+    async def scan(self, scope: ScopeName | None = None) -> AsyncIterator[StoredMemory]:
         condition = _any(STATUS, _STANDINGS) if scope is None else _is(SCOPE, scope)
         async for stored in self._scroll(models.Filter(must=[condition]), with_vectors=True):
             yield stored
@@ -298,7 +302,7 @@ class QdrantIndex:
     async def close(self) -> None:
         await self._client.close()
 
-    async def _kept(self, partition: int) -> Followed:
+    async def _kept(self, partition: int) -> PartitionLevel:
         """Return the kept level of one partition."""
         records = await self._ask(
             lambda: self._client.retrieve(self._name, [_level_id(partition)], with_payload=[_LEVEL])
@@ -308,7 +312,7 @@ class QdrantIndex:
 
     async def _scroll(
         self, condition: models.Filter, *, with_vectors: bool
-    ) -> AsyncIterator[Stored]:
+    ) -> AsyncIterator[StoredMemory]:
         async for point in self._points(condition, with_vectors=with_vectors, fields=WHOLE):
             yield _stored(point)
 
@@ -517,9 +521,9 @@ def _request(query: Query) -> models.QueryRequest:
     )
 
 
-def _batches(changes: Sequence[Stored]) -> Iterator[list[Stored]]:
+def _batches(changes: Sequence[StoredMemory]) -> Iterator[list[StoredMemory]]:
     """Split changes into requests within the server's limits of count and size."""
-    batch: list[Stored] = []
+    batch: list[StoredMemory] = []
     size = 0
     for change in changes:
         length = len(change.memory.model_dump_json())
@@ -532,12 +536,12 @@ def _batches(changes: Sequence[Stored]) -> Iterator[list[Stored]]:
         yield batch
 
 
-def _point(change: Stored) -> models.PointStruct:
+def _point(change: StoredMemory) -> models.PointStruct:
     rows = [vector.tolist() for vector in vectors_of(change)]
     return models.PointStruct(id=change.memory.id, vector=rows, payload=to_payload(change))
 
 
-def _are_newer(batch: Sequence[Stored]) -> models.Filter:
+def _are_newer(batch: Sequence[StoredMemory]) -> models.Filter:
     """Match the changes that are newer than what is stored, or not stored at all."""
     ids: dict[int, list[models.ExtendedPointId]] = {}
     for change in batch:
@@ -551,29 +555,29 @@ def _has(version: int, ids: list[models.ExtendedPointId]) -> models.Filter:
     return models.Filter(must=[reached, models.HasIdCondition(has_id=ids)])
 
 
-def _is_behind(reached: Reached, since: Followed) -> models.Filter:
+def _is_behind(reached: ReadPosition, since: PartitionLevel) -> models.Filter:
     """Match a level of the same index that is not behind `since`, but behind `reached`."""
     between = models.Range(gte=since.reached.offset, lt=reached.offset)
     lower = models.FieldCondition(key=_LEVEL_OFFSET, range=between)
     return models.Filter(must=[_is(_LEVEL_INDEX, since.index), lower])
 
 
-def _level_point(partition: int, level: Followed) -> models.PointStruct:
+def _level_point(partition: int, level: PartitionLevel) -> models.PointStruct:
     kept = {_PARTITION: partition, _INDEX: level.index, **_REACHED.dump_python(level.reached)}
     return models.PointStruct(
         id=_level_id(partition), vector={}, payload={STATUS: _LEVEL, _LEVEL: kept}
     )
 
 
-def _followed(kept: Mapping[str, Any]) -> Followed:
-    return Followed(_REACHED.validate_python(kept), kept[_INDEX])
+def _followed(kept: Mapping[str, Any]) -> PartitionLevel:
+    return PartitionLevel(_REACHED.validate_python(kept), kept[_INDEX])
 
 
 def _level_id(partition: int) -> str:
     return str(uuid5(_LEVELS, str(partition)))
 
 
-def _stored(point: models.ScoredPoint | models.Record) -> Stored:
+def _stored(point: models.ScoredPoint | models.Record) -> StoredMemory:
     return from_payload(point.payload, point.vector)
 
 

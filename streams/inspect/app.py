@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from schemas.base import MemoryId
 from schemas.decisions import Change, Decision, Ignore, Marker, Revision
 from schemas.memories import Memory
-from streams.changes.core.history import Version, differences, said_by, standing
+from streams.changes.core.history import MemoryVersion, differences, said_by, standing
 from streams.stage.core.explain import explain, outcome, why
 from streams.stage.core.ledger import touched
-from streams.store.app.reading import Entry, StoreReader
+from streams.store.app.reading import LoggedDecision, StoreReader
 
 _AGAIN_MAX = 10
 
 
 @dataclass(frozen=True)
-class Told:
+class ExplainedDecision:
     """A decision, with why it was made and its effect in words.
 
     `memory` is the memory after the decision, the first if there are several; None if there is
@@ -28,9 +28,9 @@ class Told:
     memory: Memory | None
 
 
-def told(decision: Decision, first: Decision | None = None) -> Told:
+def told(decision: Decision, first: Decision | None = None) -> ExplainedDecision:
     """Describe a decision. `first` is the original one if its event was decided on before."""
-    return Told(decision, why(decision), outcome(decision), _about(first or decision))
+    return ExplainedDecision(decision, why(decision), outcome(decision), _about(first or decision))
 
 
 def _about(decision: Decision) -> Memory | None:
@@ -40,24 +40,24 @@ def _about(decision: Decision) -> Memory | None:
 
 
 @dataclass(frozen=True)
-class ToldVersion:
+class ExplainedVersion:
     """A version of a memory: why it was made, by whom, and what it changed."""
 
-    version: Version
+    version: MemoryVersion
     why: str
     by: str | None
     differences: list[str]
 
 
-def told_version(version: Version) -> ToldVersion:
+def told_version(version: MemoryVersion) -> ExplainedVersion:
     """Describe a version in words."""
     decision = version.decision
     by = said_by(decision.event) or None
-    return ToldVersion(version, why(decision), by, differences(version))
+    return ExplainedVersion(version, why(decision), by, differences(version))
 
 
 async def explained(
-    reader: StoreReader, identity: str, what: str, entries: Sequence[Entry]
+    reader: StoreReader, identity: str, what: str, entries: Sequence[LoggedDecision]
 ) -> list[str]:
     """Return the story of what an id names, line by line.
 
@@ -75,7 +75,7 @@ async def story(reader: StoreReader, decision: Decision) -> list[str]:
     return explain(decision, await reader.versions(concerned), reader.policy(decision))
 
 
-async def _decisions(reader: StoreReader, entries: Sequence[Entry]) -> AsyncIterator[str]:
+async def _decisions(reader: StoreReader, entries: Sequence[LoggedDecision]) -> AsyncIterator[str]:
     """Yield the story of each decision, and one line for all repeated deliveries."""
     stories = [entry for entry in entries if not isinstance(entry.decision, Ignore)]
     for count, entry in enumerate(stories or entries[:1]):
@@ -96,7 +96,7 @@ def _beyond(again: Sequence[str]) -> str:
 
 
 async def _memory(
-    reader: StoreReader, identity: str, entries: Sequence[Entry]
+    reader: StoreReader, identity: str, entries: Sequence[LoggedDecision]
 ) -> AsyncIterator[str]:
     """Yield a memory's life: its current state, and every decision that led to it."""
     full = next(i for e in entries for i in touched(e.decision) if i.startswith(identity))

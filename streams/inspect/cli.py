@@ -19,7 +19,7 @@ from streams.inspect.app import explained
 from streams.stage.core.explain import why
 from streams.stage.flow.dead_letters import original
 from streams.store.app.conflicts import KeptMemory, among, kept
-from streams.store.app.reading import Ambiguous, Entry, LogTarget, in_order, reading
+from streams.store.app.reading import AmbiguousPrefix, LoggedDecision, LogTarget, in_order, reading
 from streams.store.cli import options
 from streams.store.cli.conflicts import show_conflict
 from streams.store.cli.console import more, note, quoted, say, say_json
@@ -42,7 +42,7 @@ def memories(
         bool, typer.Option("--retired", help="Include superseded memories.")
     ] = False,
     limit: options.Limit = None,
-    where: options.Reading,
+    where: options.ReadOptions,
 ) -> None:
     """List the memories of a store or a cluster."""
     every = asyncio.run(_memories(where.to_read()))
@@ -70,7 +70,7 @@ def decisions(
         str | None, typer.Option("--kind", help="Only insert, merge, replace, reinforce, …")
     ] = None,
     limit: options.Limit = None,
-    where: options.Reading,
+    where: options.ReadOptions,
 ) -> None:
     """List the decisions, oldest first; with a limit, the newest.
 
@@ -100,7 +100,7 @@ def explain(
         ),
     ],
     *,
-    where: options.Reading,
+    where: options.ReadOptions,
 ) -> None:
     """Explain a decision: what was compared, and by which rule."""
     asyncio.run(_explain(where.to_read(), identity, as_json=where.as_json))
@@ -125,7 +125,7 @@ async def _explain(source: LogTarget, identity: str, *, as_json: bool) -> None:
     async with reading(source) as reader:
         try:
             what, entries = await reader.about(identity)
-        except Ambiguous as error:
+        except AmbiguousPrefix as error:
             raise options.UsageError(str(error)) from error
         if not entries:
             await _explain_letter(source, identity, reader.place, as_json=as_json)
@@ -145,7 +145,7 @@ async def _explain_letter(source: LogTarget, identity: str, place: str, *, as_js
             else:
                 show_letter(letter)
             return
-    raise options.NotFound(
+    raise options.UnknownId(
         f"no decision, event, memory or dead letter in {place} has the id {identity}; if it was "
         "published just now, it may wait to be decided: memsieve check"
     )
@@ -174,7 +174,7 @@ async def _decisions(
     limit: int | None,
     *,
     with_letters: bool,
-) -> tuple[Sequence[Entry], bool, Mapping[str, DeadLetter]]:
+) -> tuple[Sequence[LoggedDecision], bool, Mapping[str, DeadLetter]]:
     """Return the newest entries that fit, whether older ones do, and the dead letters they name."""
     async with reading(source) as reader:
         newest = limit + 1 if limit is not None and scope is kind is None else None
@@ -190,7 +190,7 @@ async def _decisions(
     )
 
 
-def _newest(entries: list[Entry], limit: int | None) -> list[Entry]:
+def _newest(entries: list[LoggedDecision], limit: int | None) -> list[LoggedDecision]:
     """Return the last entries, those of several partitions side by side by their offsets."""
     ordered = sorted(entries, key=lambda entry: (entry.offset, entry.partition))
     return ordered if limit is None else ordered[-limit:]
@@ -208,8 +208,8 @@ def _none(found: Sequence[object], what: str) -> None:
 
 
 async def _fitting(
-    entries: AsyncIterator[Entry], scope: str | None, kind: str | None
-) -> AsyncIterator[Entry]:
+    entries: AsyncIterator[LoggedDecision], scope: str | None, kind: str | None
+) -> AsyncIterator[LoggedDecision]:
     async for entry in entries:
         decision = entry.decision
         here = (
@@ -223,12 +223,12 @@ async def _fitting(
             yield entry
 
 
-def _decision_json(entry: Entry) -> dict[str, Any]:
+def _decision_json(entry: LoggedDecision) -> dict[str, Any]:
     place = {"partition": entry.partition, "offset": entry.offset}
     return {**place, **decision_json(entry.decision)}
 
 
-def _show_decision(entry: Entry, letters: Mapping[str, DeadLetter]) -> None:
+def _show_decision(entry: LoggedDecision, letters: Mapping[str, DeadLetter]) -> None:
     decision = entry.decision
     head = f"{decision.decision_id[:_ID_WIDTH]}  {decision.kind:<10}"
     if isinstance(decision, Reject):

@@ -34,7 +34,7 @@ class _Bucket:
         return self.left < 1.0
 
 
-class Budget:
+class RequestBudget:
     """Counts requests; never waits."""
 
     def __init__(self, per_minute: int, per_minute_tenant: int, clock: Clock) -> None:

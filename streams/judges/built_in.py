@@ -20,8 +20,8 @@ from streams.judges.models import PACKAGED, cheap
 from streams.model.ports import NoAnswer
 from streams.model.verdict import Opinion, Pair
 from streams.text.judge.features import features
-from streams.text.judge.prepared import Prepared, prepare
-from streams.text.judge.weighing import RELATIONS, Row, Told, one_memory
+from streams.text.judge.prepared import PreparedText, prepare
+from streams.text.judge.weighing import RELATIONS, PairEvidence, Row, one_memory
 from streams.text.reading import TextAnalyzer
 
 _OPEN = 0.4
@@ -112,7 +112,7 @@ class BuiltInVerifier:
         return one_memory(probabilities) >= _OPEN or contradicts >= _OUTDATED
 
     def _compare(self, pair: "_Read") -> "_Compared":
-        told = Told(pair.similarity, self._trees(pair), None, pair.findings)
+        told = PairEvidence(pair.similarity, self._trees(pair), None, pair.findings)
         return _Compared(told, cheap(self._folder).decision.cheap.probabilities(told))
 
     def _read_both(self, event: str, memory: str) -> Row | None:
@@ -125,7 +125,7 @@ class BuiltInVerifier:
         [told] = cheap(self._folder).trees.run(["probabilities"], {"features": row})
         return told.astype(float)
 
-    def _prepare(self, text: str) -> Prepared:
+    def _prepare(self, text: str) -> PreparedText:
         return prepare(self._readings.of(text), self._readings.lexicon, cheap(self._folder).words)
 
     @cached_property
@@ -155,7 +155,7 @@ class _Read(NamedTuple):
 class _Compared(NamedTuple):
     """What the cheap models say of a pair, and the probabilities that follow."""
 
-    told: Told
+    told: PairEvidence
     probabilities: Row
 
 

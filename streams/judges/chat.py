@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from schemas.base import ScopeName
-from streams.endpoint.openai_endpoint import Failed, Server, post, repeatedly
-from streams.judges.budget import Budget, tenant_of
+from streams.endpoint.openai_endpoint import FailedRequest, Server, post, repeatedly
+from streams.judges.budget import RequestBudget, tenant_of
 from streams.model.ports import Clock, NoAnswer
 
 _SEED = 1
@@ -43,7 +43,7 @@ class Endpoint(Server):
 
 
 @dataclass(frozen=True)
-class Question:
+class ModelQuestion:
     """A question to a model: instructions, data, and the JSON Schema of the answer.
 
     `temperature` 0 asks for the likeliest words; a higher one adds randomness.
@@ -80,14 +80,14 @@ class Chat:
         self._url = endpoint.url("chat/completions")
         self._client = endpoint.client()
         self._slots = asyncio.Semaphore(endpoint.concurrency_max)
-        self._budget = Budget(
+        self._budget = RequestBudget(
             endpoint.requests_per_minute, endpoint.requests_per_minute_tenant, clock
         )
         self._form = _FORMS[0]
         self._form_is_known = False
         self._outage = _Outage(clock)
 
-    async def ask(self, question: Question) -> str | NoAnswer:
+    async def ask(self, question: ModelQuestion) -> str | NoAnswer:
         """Return the answer's untrusted text. Never waits for the budget, nor in an outage."""
         if self._outage.lasts:
             return NoAnswer("unreachable")
@@ -103,19 +103,21 @@ class Chat:
     async def close(self) -> None:
         await self._client.aclose()
 
-    def _affords(self, question: Question) -> bool:
+    def _affords(self, question: ModelQuestion) -> bool:
         """Take a request out of the budget: every request that is sent needs one."""
         return self._budget.take(tenant_of(question.scope))
 
-    async def _in_time(self, question: Question) -> str | NoAnswer:
+    async def _in_time(self, question: ModelQuestion) -> str | NoAnswer:
         try:
             async with asyncio.timeout(self.endpoint.timeout_seconds) as limit:
                 answer = await self._in_some_form(question, limit)
         except TimeoutError:
             return NoAnswer("timeout")
-        return NoAnswer(answer.reason) if isinstance(answer, Failed) else answer
+        return NoAnswer(answer.reason) if isinstance(answer, FailedRequest) else answer
 
-    async def _in_some_form(self, question: Question, limit: asyncio.Timeout) -> str | Failed:
+    async def _in_some_form(
+        self, question: ModelQuestion, limit: asyncio.Timeout
+    ) -> str | FailedRequest:
         """Ask in the strictest format that the server supports; remember which one that is.
 
         Only a format that was answered is remembered: a failure on one question says nothing about
@@ -128,7 +130,7 @@ class Chat:
             if isinstance(answer, str) or not self._refuses_the_form(answer):
                 break
             if not self._affords(question):
-                return Failed("over budget")
+                return FailedRequest("over budget")
             answer = await self._repeatedly(question, form, limit)
             if isinstance(answer, str):
                 self._form = form
@@ -136,12 +138,12 @@ class Chat:
         return answer
 
     async def _repeatedly(
-        self, question: Question, form: str, limit: asyncio.Timeout
-    ) -> str | Failed:
+        self, question: ModelQuestion, form: str, limit: asyncio.Timeout
+    ) -> str | FailedRequest:
         send = partial(self._sent, self._body(question, form))
         return await repeatedly(send, self.endpoint, limit, lambda: self._affords(question))
 
-    def _body(self, question: Question, form: str) -> dict[str, Any]:
+    def _body(self, question: ModelQuestion, form: str) -> dict[str, Any]:
         schema = {"name": "answer", "strict": True, "schema": question.schema}
         forms = {
             "json_schema": {"response_format": {"type": form, "json_schema": schema}},
@@ -160,14 +162,14 @@ class Chat:
             **forms[form],
         }
 
-    async def _sent(self, body: dict[str, Any]) -> str | Failed:
+    async def _sent(self, body: dict[str, Any]) -> str | FailedRequest:
         endpoint = self.endpoint
         content = await post(
             self._client, self._url, body, endpoint.response_bytes_max, self._clock
         )
-        return content if isinstance(content, Failed) else _text(content)
+        return content if isinstance(content, FailedRequest) else _text(content)
 
-    def _refuses_the_form(self, failed: Failed) -> bool:
+    def _refuses_the_form(self, failed: FailedRequest) -> bool:
         internal = failed.status == HTTPStatus.INTERNAL_SERVER_ERROR
         return failed.status in _FORM_REFUSED or (internal and not self._form_is_known)
 
@@ -193,19 +195,19 @@ class _Outage:
             self._failures = 0
 
 
-def _text(content: bytes) -> str | Failed:
-    """Return the model's text if it is complete; Failed otherwise."""
+def _text(content: bytes) -> str | FailedRequest:
+    """Return the model's text if it is complete; FailedRequest otherwise."""
     try:
         completion = _Completion.model_validate_json(content)
     except ValidationError:
-        return Failed("not JSON")
+        return FailedRequest("not JSON")
     if not completion.choices:
-        return Failed("empty")
+        return FailedRequest("empty")
     if len(completion.choices) > 1:  # one was requested: ambiguous
-        return Failed("contradicts itself")
+        return FailedRequest("contradicts itself")
     choice = completion.choices[0]
     if choice.finish_reason == "length":
-        return Failed("cut off")
+        return FailedRequest("cut off")
     if choice.message.refusal or choice.finish_reason == "content_filter":
-        return Failed("refused")
-    return choice.message.content or Failed("empty")
+        return FailedRequest("refused")
+    return choice.message.content or FailedRequest("empty")

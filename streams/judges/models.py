@@ -32,22 +32,22 @@ class Graph(Protocol):
     ) -> Sequence[NDArray[np.float32]]: ...
 
 
-class Decision(NamedTuple):
+class DecisionWeights(NamedTuple):
     """The weights of the final linear model, with and without the cross-encoder."""
 
     cheap: Weights
     deep: Weights
 
 
-class Cheap(NamedTuple):
+class CheapModels(NamedTuple):
     """The models that judge every pair."""
 
     words: WordVectors
     trees: Graph
-    decision: Decision
+    decision: DecisionWeights
 
 
-class Deep(NamedTuple):
+class DeepModels(NamedTuple):
     """The cross-encoder: its tokenizer, the encoder of one text, and the model over two."""
 
     tokenizer: Tokenizer
@@ -56,9 +56,9 @@ class Deep(NamedTuple):
 
 
 @cache
-def cheap(folder: Path = PACKAGED) -> Cheap:
+def cheap(folder: Path = PACKAGED) -> CheapModels:
     """Load the models that judge every pair. Raises NoModel if a file is missing or damaged."""
-    return Cheap(
+    return CheapModels(
         _opened(folder / "words.npz", word_vectors),
         _opened(folder / "trees.onnx", _graph),
         _opened(folder / "decision.json", _decision),
@@ -66,9 +66,9 @@ def cheap(folder: Path = PACKAGED) -> Cheap:
 
 
 @cache
-def deep(folder: Path = PACKAGED) -> Deep:
+def deep(folder: Path = PACKAGED) -> DeepModels:
     """Load the cross-encoder. Raises NoModel if a file is missing or damaged."""
-    return Deep(
+    return DeepModels(
         _opened(folder / "tokenizer.json", _tokenizer),
         _opened(folder / "alone.onnx", _graph),
         _opened(folder / "together.onnx", _graph),
@@ -92,9 +92,9 @@ def word_vectors(content: bytes) -> WordVectors:
         return WordVectors({word: row for row, word in enumerate(words)}, stored["table"])
 
 
-def _decision(content: bytes) -> Decision:
+def _decision(content: bytes) -> DecisionWeights:
     stored = json.loads(content)
-    return Decision(Weights.read(stored["cheap"]), Weights.read(stored["deep"]))
+    return DecisionWeights(Weights.read(stored["cheap"]), Weights.read(stored["deep"]))
 
 
 def _tokenizer(content: bytes) -> Tokenizer:

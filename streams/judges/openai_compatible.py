@@ -15,10 +15,10 @@ from schemas.base import Text
 from schemas.decisions import Verdict
 from streams.judges.answers import object_of
 from streams.judges.budget import tenant_of
-from streams.judges.chat import Chat, Question
-from streams.judges.prompting import Fenced, Prompt
-from streams.judges.sharing import Shared
-from streams.model.merge import Part
+from streams.judges.chat import Chat, ModelQuestion
+from streams.judges.prompting import FencedData, Prompt
+from streams.judges.sharing import SharedAnswers
+from streams.model.merge import MergePart
 from streams.model.ports import NoAnswer, WordingRequest
 from streams.model.verdict import Opinion, Pair
 from streams.text.judge.weighing import RELATIONS
@@ -86,7 +86,7 @@ class LlmVerifier:
         self._prompt = Prompt.load(
             "verify", prompt, frozenset({"begin", "end", "verdicts", "differences"})
         )
-        self._shared: Shared[Opinion] = Shared(chat.endpoint.cache_entries)
+        self._shared: SharedAnswers[Opinion] = SharedAnswers(chat.endpoint.cache_entries)
 
     @property
     def name(self) -> str:
@@ -100,12 +100,12 @@ class LlmVerifier:
         await self.chat.close()
 
     async def _verified(self, pair: Pair) -> Opinion | NoAnswer:
-        fenced = Fenced.of(_shown(pair), self._prompt)
+        fenced = FencedData.of(_shown(pair), self._prompt)
         # per tenant: no answer, nor its timing, may reveal what another tenant knows
         key = f"{tenant_of(pair.scope)}/{fenced.digest}"
         return await self._shared.get(key, lambda: self._asked(pair, fenced))
 
-    async def _asked(self, pair: Pair, fenced: Fenced) -> Opinion | NoAnswer:
+    async def _asked(self, pair: Pair, fenced: FencedData) -> Opinion | NoAnswer:
         values = {
             "begin": fenced.begin,
             "end": fenced.end,
@@ -114,7 +114,7 @@ class LlmVerifier:
         }
         instructions = self._prompt.filled(values)
         answer = await self.chat.ask(
-            Question(pair.scope, instructions, fenced.text, _OPINION, _OPINION_TOKENS_MAX)
+            ModelQuestion(pair.scope, instructions, fenced.text, _OPINION, _OPINION_TOKENS_MAX)
         )
         verdict = answer if isinstance(answer, NoAnswer) else _verdict(answer)
         return verdict if isinstance(verdict, NoAnswer) else Opinion(verdict, self.name)
@@ -129,7 +129,7 @@ class LlmWording:
         self._prompt = Prompt.load("merge", prompt, frozenset({"begin", "end", "characters_max"}))
 
     async def word(self, request: WordingRequest) -> str | NoAnswer:
-        fenced = Fenced.of(_to_word(request), self._prompt)
+        fenced = FencedData.of(_to_word(request), self._prompt)
         values = {
             "begin": fenced.begin,
             "end": fenced.end,
@@ -137,7 +137,9 @@ class LlmWording:
         }
         tokens_max = request.characters_max + _WORDING_TOKENS_SPARE
         answer = await self._chat.ask(
-            Question(request.scope, self._prompt.filled(values), fenced.text, _TEXT, tokens_max)
+            ModelQuestion(
+                request.scope, self._prompt.filled(values), fenced.text, _TEXT, tokens_max
+            )
         )
         if isinstance(answer, NoAnswer):
             return answer
@@ -180,7 +182,7 @@ def _to_word(request: WordingRequest) -> JsonValue:
     }
 
 
-def _note(part: Part) -> JsonValue:
+def _note(part: MergePart) -> JsonValue:
     return _without_blanks(
         text=part.text, said_on=_day(part.said_at), said_by=_listed(part.sources)
     )

@@ -68,7 +68,7 @@ class Prompt:
 
 
 @dataclass(frozen=True)
-class Fenced:
+class FencedData:
     """Data in one line, fenced by two lines that nothing in it can close, with a `digest`."""
 
     begin: str

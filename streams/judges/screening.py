@@ -24,7 +24,7 @@ from detect_secrets.plugins.twilio import TwilioKeyDetector
 from stdnum import iban, luhn
 from stdnum.exceptions import ValidationError
 
-from streams.model.screening import Spotted
+from streams.model.screening import SensitiveSpan
 
 _DETECTORS: tuple[RegexBasedDetector, ...] = (
     AWSKeyDetector(),
@@ -73,25 +73,25 @@ _IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b
 class TextScreener:
     """Implements ports.Screener."""
 
-    def spot(self, text: str, region: str | None) -> Sequence[Spotted]:
+    def spot(self, text: str, region: str | None) -> Sequence[SensitiveSpan]:
         return [*_secrets(text), *_numbers(text), *_telephones(text, region)]
 
 
-def _secrets(text: str) -> Iterator[Spotted]:
+def _secrets(text: str) -> Iterator[SensitiveSpan]:
     for form in _FORMS:
         for found in form.finditer(text):
-            yield Spotted("secret", "secret", *found.span())
+            yield SensitiveSpan("secret", "secret", *found.span())
 
 
-def _numbers(text: str) -> Iterator[Spotted]:
+def _numbers(text: str) -> Iterator[SensitiveSpan]:
     for found in _EMAIL.finditer(text):
-        yield Spotted("personal", "e-mail address", *found.span())
+        yield SensitiveSpan("personal", "e-mail address", *found.span())
     for found in _CARD.finditer(text):
         if luhn.is_valid(re.sub(r"\D", "", found.group())):
-            yield Spotted("personal", "payment card", *found.span())
+            yield SensitiveSpan("personal", "payment card", *found.span())
     for found in _IBAN.finditer(text):
         if length := _account(found.group()):
-            yield Spotted("personal", "bank account", found.start(), found.start() + length)
+            yield SensitiveSpan("personal", "bank account", found.start(), found.start() + length)
 
 
 def _account(text: str) -> int:
@@ -105,6 +105,6 @@ def _account(text: str) -> int:
     return 0
 
 
-def _telephones(text: str, region: str | None) -> Iterator[Spotted]:
+def _telephones(text: str, region: str | None) -> Iterator[SensitiveSpan]:
     for found in phonenumbers.PhoneNumberMatcher(text, region):
-        yield Spotted("personal", "telephone number", found.start, found.end)
+        yield SensitiveSpan("personal", "telephone number", found.start, found.end)

@@ -19,7 +19,7 @@ class _Flight(Generic[Answer]):
     waiting: int = 0
 
 
-class Shared(Generic[Answer]):
+class SharedAnswers(Generic[Answer]):
     """Caches the latest answers by key; a missing answer is not cached, so the next may succeed.
 
     A caller whose question is already in flight waits for that answer. A question without waiters

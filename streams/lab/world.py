@@ -27,7 +27,7 @@ _STYLE = {
 
 
 @dataclass(frozen=True)
-class Line:
+class PlottedCurve:
     """A curve by its points, with the operating point of the decisions on it."""
 
     name: str
@@ -36,7 +36,7 @@ class Line:
     point: tuple[float, float] | None = None
 
 
-def curves(lines: Sequence[Line]) -> str:
+def curves(lines: Sequence[PlottedCurve]) -> str:
     """Draw curves of precision over recall."""
     figure, axes = _axes("recall", "precision")
     for line, colour in zip(lines, _COLOURS, strict=False):

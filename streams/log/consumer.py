@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 
 from streams.log.failures import RetryPolicy
-from streams.model.ports import Committed, Fatal, Log, Poison, Process, Record, Transient
+from streams.model.ports import CommittedOffset, Fatal, Log, LogRecord, Poison, Process, Transient
 
 
 class Consumer:
@@ -65,7 +65,7 @@ class Consumer:
         return len(records)
 
 
-async def work(process: Process, log: Log, records: Sequence[Record]) -> int:
+async def work(process: Process, log: Log, records: Sequence[LogRecord]) -> int:
     """Handle a batch of one partition, append, await the acknowledgement, commit.
 
     Returns the next position.
@@ -75,16 +75,16 @@ async def work(process: Process, log: Log, records: Sequence[Record]) -> int:
     return done.offset
 
 
-async def acknowledged(process: Process, log: Log, records: Sequence[Record]) -> Committed:
+async def acknowledged(process: Process, log: Log, records: Sequence[LogRecord]) -> CommittedOffset:
     """Handle a batch of one partition, append, await the acknowledgement.
 
     Returns what may be committed: it passes no record whose outcome is not in the log.
     """
     handled = await process.handle(records[0].partition, records)
     await handled.appended(await log.append(handled.outgoing))
-    return Committed(records[-1].offset + 1, handled.metadata)
+    return CommittedOffset(records[-1].offset + 1, handled.metadata)
 
 
-async def commit(process: Process, log: Log, partition: int, done: Committed) -> None:
+async def commit(process: Process, log: Log, partition: int, done: CommittedOffset) -> None:
     """Commit what is acknowledged, and nothing else: the only place that commits for a group."""
     await log.commit(process.group, process.topic, partition, done)

@@ -15,7 +15,15 @@ from tempfile import TemporaryDirectory
 
 from pydantic_core import from_json, to_json
 
-from streams.model.ports import Committed, Fatal, Mark, NoStore, Outgoing, Record, Transient
+from streams.model.ports import (
+    CommittedOffset,
+    Fatal,
+    LogRecord,
+    NoStore,
+    OutgoingRecord,
+    SourceMark,
+    Transient,
+)
 
 _SCHEMA = """
 BEGIN IMMEDIATE;
@@ -142,12 +150,12 @@ class LocalBroker:
             raise Fatal(f"topic {topic} does not exist in {self._path}")
         return count
 
-    async def append(self, records: Sequence[Outgoing]) -> list[int]:
+    async def append(self, records: Sequence[OutgoingRecord]) -> list[int]:
         with self._transaction():
             return self._append(records)
 
-    async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
-        records: list[Record] = []
+    async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[LogRecord]:
+        records: list[LogRecord] = []
         size = 0
         with self._meanings():
             rows = self._db.execute(
@@ -213,23 +221,25 @@ class LocalBroker:
         if busy:
             raise Transient(f"{self._path} is being read: erased data is still in its WAL")
 
-    async def commit(self, group: str, topic: str, partition: int, position: Committed) -> None:
+    async def commit(
+        self, group: str, topic: str, partition: int, position: CommittedOffset
+    ) -> None:
         with self._transaction():
             self._db.execute(
                 "INSERT OR REPLACE INTO groups VALUES (?, ?, ?, ?, ?)",
                 (group, topic, partition, position.offset, position.metadata),
             )
 
-    async def committed(self, group: str, topic: str, partition: int) -> Committed | None:
+    async def committed(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
         with self._meanings():
             row = self._db.execute(
                 'SELECT "offset", metadata FROM groups WHERE name = ? AND topic = ? '
                 "AND partition = ?",
                 (group, topic, partition),
             ).fetchone()
-        return None if row is None else Committed(offset=row[0], metadata=row[1])
+        return None if row is None else CommittedOffset(offset=row[0], metadata=row[1])
 
-    async def find(self, topic: str, header: str, values: Sequence[str]) -> list[Record]:
+    async def find(self, topic: str, header: str, values: Sequence[str]) -> list[LogRecord]:
         self._require_indexed(topic, header)
         with self._meanings():
             rows = self._db.execute(
@@ -243,7 +253,7 @@ class LocalBroker:
 
     async def find_beginning(
         self, topic: str, headers: Sequence[str], beginning: str
-    ) -> list[Record]:
+    ) -> list[LogRecord]:
         for header in headers:
             self._require_indexed(topic, header)
         if not _is_text(beginning):
@@ -262,14 +272,16 @@ class LocalBroker:
         if header not in self._indexed.get(topic, frozenset()):
             raise Fatal(f"header {header} of {topic} is not indexed")
 
-    async def mark(self, source: str) -> Mark | None:
+    async def mark(self, source: str) -> SourceMark | None:
         with self._meanings():
             row = self._db.execute(
                 "SELECT line, digest, complete FROM marks WHERE source = ?", (source,)
             ).fetchone()
-        return None if row is None else Mark(row[0], row[1], bool(row[2]))
+        return None if row is None else SourceMark(row[0], row[1], bool(row[2]))
 
-    async def ingest(self, records: Sequence[Outgoing], source: str, mark: Mark) -> None:
+    async def ingest(
+        self, records: Sequence[OutgoingRecord], source: str, mark: SourceMark
+    ) -> None:
         with self._transaction():
             self._append(records)
             self._db.execute(
@@ -277,7 +289,7 @@ class LocalBroker:
                 (source, mark.line, mark.digest, mark.complete),
             )
 
-    async def mirror(self, records: Sequence[Record]) -> None:
+    async def mirror(self, records: Sequence[LogRecord]) -> None:
         with self._transaction():
             for record in records:
                 end = self._next_offset(record.topic, record.partition)
@@ -286,7 +298,7 @@ class LocalBroker:
                 self._raise_end(record.topic, record.partition, record.offset + 1)
             self._insert([_outgoing(one) for one in records], [one.offset for one in records])
 
-    def _append(self, records: Sequence[Outgoing]) -> list[int]:
+    def _append(self, records: Sequence[OutgoingRecord]) -> list[int]:
         ends: dict[tuple[str, int], int] = {}
         offsets: list[int] = []
         for record in records:
@@ -305,7 +317,7 @@ class LocalBroker:
             (end, topic, partition),
         )
 
-    def _insert(self, records: Sequence[Outgoing], offsets: Sequence[int]) -> None:
+    def _insert(self, records: Sequence[OutgoingRecord], offsets: Sequence[int]) -> None:
         [last] = self._db.execute("SELECT max(rowid) FROM records").fetchone()
         numbered = list(enumerate(records, 1 if last is None else last + 1))
         self._db.executemany(
@@ -391,14 +403,14 @@ def _is_text(value: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in value)
 
 
-def _record(row: tuple[str, int, int, bytes | None, bytes | None, str]) -> Record:
+def _record(row: tuple[str, int, int, bytes | None, bytes | None, str]) -> LogRecord:
     topic, partition, offset, key, value, headers = row
-    return Record(topic, partition, offset, key, value, _headers_from_json(headers))
+    return LogRecord(topic, partition, offset, key, value, _headers_from_json(headers))
 
 
-def _outgoing(record: Record) -> Outgoing:
+def _outgoing(record: LogRecord) -> OutgoingRecord:
     value = record.value or b""
-    return Outgoing(record.topic, record.partition, record.key, value, record.headers)
+    return OutgoingRecord(record.topic, record.partition, record.key, value, record.headers)
 
 
 def _journal(path: Path) -> Path:

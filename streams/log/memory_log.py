@@ -5,7 +5,7 @@ It behaves like Kafka and the SQLite log: for rehearsals and tests, which keep n
 
 from collections.abc import Callable, Sequence
 
-from streams.model.ports import Committed, Fatal, Mark, Outgoing, Record
+from streams.model.ports import CommittedOffset, Fatal, LogRecord, OutgoingRecord, SourceMark
 
 _READ_BYTES = 16_777_216
 """The size at which a batch of records ends, as in the other logs."""
@@ -17,9 +17,9 @@ class MemoryLog:
     is_indexed = True
 
     def __init__(self) -> None:
-        self._topics: dict[str, list[list[Record | None]]] = {}
-        self._places: dict[tuple[str, str, int], Committed] = {}
-        self._marks: dict[str, Mark] = {}
+        self._topics: dict[str, list[list[LogRecord | None]]] = {}
+        self._places: dict[tuple[str, str, int], CommittedOffset] = {}
+        self._marks: dict[str, SourceMark] = {}
 
     def create(self, topic: str, partitions: int) -> None:
         """Create a topic; do nothing if it exists with the same number of partitions.
@@ -34,11 +34,11 @@ class MemoryLog:
     async def partitions(self, topic: str) -> int:
         return len(self._topic(topic))
 
-    async def append(self, records: Sequence[Outgoing]) -> list[int]:
+    async def append(self, records: Sequence[OutgoingRecord]) -> list[int]:
         return self._append(records)
 
-    async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
-        page: list[Record] = []
+    async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[LogRecord]:
+        page: list[LogRecord] = []
         size = 0
         held = self._partition(topic, partition)
         for record in (held[at] for at in range(offset, len(held))):
@@ -63,43 +63,47 @@ class MemoryLog:
             if offset < len(held):
                 held[offset] = None
 
-    async def commit(self, group: str, topic: str, partition: int, position: Committed) -> None:
+    async def commit(
+        self, group: str, topic: str, partition: int, position: CommittedOffset
+    ) -> None:
         self._places[group, topic, partition] = position
 
-    async def committed(self, group: str, topic: str, partition: int) -> Committed | None:
+    async def committed(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
         return self._places.get((group, topic, partition))
 
-    async def find(self, topic: str, header: str, values: Sequence[str]) -> list[Record]:
+    async def find(self, topic: str, header: str, values: Sequence[str]) -> list[LogRecord]:
         wanted = {_bytes(value) for value in values}
         return self._having(topic, {header}, lambda value: value in wanted)
 
     async def find_beginning(
         self, topic: str, headers: Sequence[str], beginning: str
-    ) -> list[Record]:
+    ) -> list[LogRecord]:
         wanted = _bytes(beginning)
         return self._having(topic, set(headers), lambda value: value.startswith(wanted))
 
-    async def mark(self, source: str) -> Mark | None:
+    async def mark(self, source: str) -> SourceMark | None:
         return self._marks.get(source)
 
-    async def ingest(self, records: Sequence[Outgoing], source: str, mark: Mark) -> None:
+    async def ingest(
+        self, records: Sequence[OutgoingRecord], source: str, mark: SourceMark
+    ) -> None:
         self._append(records)
         self._marks[source] = mark
 
-    def _append(self, records: Sequence[Outgoing]) -> list[int]:
+    def _append(self, records: Sequence[OutgoingRecord]) -> list[int]:
         """Append all or none."""
         partitions = [self._partition(record.topic, record.partition) for record in records]
         offsets: list[int] = []
         for held, new in zip(partitions, records, strict=True):
             offsets.append(len(held))
             held.append(
-                Record(new.topic, new.partition, len(held), new.key, new.value, new.headers)
+                LogRecord(new.topic, new.partition, len(held), new.key, new.value, new.headers)
             )
         return offsets
 
     def _having(
         self, topic: str, headers: set[str], accepts: Callable[[bytes], bool]
-    ) -> list[Record]:
+    ) -> list[LogRecord]:
         return [
             record
             for held in self._topic(topic)
@@ -111,13 +115,13 @@ class MemoryLog:
             )
         ]
 
-    def _partition(self, topic: str, partition: int) -> list[Record | None]:
+    def _partition(self, topic: str, partition: int) -> list[LogRecord | None]:
         held = self._topic(topic)
         if not 0 <= partition < len(held):
             raise Fatal(f"topic {topic} has no partition {partition}")
         return held[partition]
 
-    def _topic(self, topic: str) -> list[list[Record | None]]:
+    def _topic(self, topic: str) -> list[list[LogRecord | None]]:
         try:
             return self._topics[topic]
         except KeyError:

@@ -11,14 +11,14 @@ from typing import Any
 from streams.log.consumer import acknowledged, commit
 from streams.log.failures import RetryPolicy
 from streams.model.ports import (
-    Committed,
+    CommittedOffset,
     Fatal,
+    GroupMember,
     Log,
-    Member,
+    LogRecord,
     NotYet,
     Poison,
     Process,
-    Record,
     Transient,
 )
 
@@ -27,7 +27,7 @@ _WAIT_SECONDS = 0.5
 
 
 @dataclass
-class Held:
+class AssignedPartition:
     """An assigned partition; `next` is the next offset to process, None until it is claimed.
 
     `waits_for` says what it waits for, "" while it works; `paused` until it is resumed. `busy` is
@@ -43,7 +43,7 @@ class Held:
     paused: bool = True
     busy: asyncio.Lock = field(default_factory=asyncio.Lock)
     step: asyncio.Task[None] | None = None
-    done: Committed | None = None
+    done: CommittedOffset | None = None
     committing: asyncio.Task[None] | None = None
     cut_off: bool = False
 
@@ -69,7 +69,7 @@ class Partitions:
         self,
         process: Process,
         log: Log,
-        member: Member,
+        member: GroupMember,
         *,
         retry: RetryPolicy,
         revoke_seconds: float,
@@ -95,14 +95,14 @@ class Partitions:
         self._stop = stop
         self._measured = measured
         self._claiming = claiming
-        self._held: dict[int, Held] = {}
-        self._gone: list[Held] = []
+        self._held: dict[int, AssignedPartition] = {}
+        self._gone: list[AssignedPartition] = []
         self._steps: dict[int, asyncio.Task[None]] = {}
         self._joined = False
         self._over = False
 
     @property
-    def held(self) -> dict[int, Held]:
+    def held(self) -> dict[int, AssignedPartition]:
         """The partitions that are assigned now."""
         return dict(self._held)
 
@@ -117,7 +117,7 @@ class Partitions:
         self._joined = True
         self._forget([partition for partition in self._held if partition not in partitions])
         for partition in partitions:
-            held = self._held[partition] = Held()
+            held = self._held[partition] = AssignedPartition()
             self._pause(partition, held)
             self._later(partition, self._claim(partition, held, 0.0))
 
@@ -127,12 +127,12 @@ class Partitions:
         for partition in partitions:
             self._process.release(partition)
 
-    async def handle(self, records: Sequence[Record]) -> None:
+    async def handle(self, records: Sequence[LogRecord]) -> None:
         """Process the fetched records, partitions concurrently: one waits while another works."""
         batches = groupby(records, key=lambda record: record.partition)
         await asyncio.gather(*[self._batch(partition, list(batch)) for partition, batch in batches])
 
-    async def _batch(self, partition: int, batch: Sequence[Record]) -> None:
+    async def _batch(self, partition: int, batch: Sequence[LogRecord]) -> None:
         held = self._held.get(partition)
         if held is not None and held.next is not None:
             await self._guarded(partition, held, partial(self._work, partition, held, batch))
@@ -144,7 +144,7 @@ class Partitions:
             *[self._guarded(p, held, partial(self._settle, p, held)) for p, held in idle]
         )
 
-    async def _settle(self, partition: int, held: Held) -> None:
+    async def _settle(self, partition: int, held: AssignedPartition) -> None:
         if held.next is not None:
             await self._process.settle(partition)
 
@@ -158,7 +158,7 @@ class Partitions:
             async with asyncio.timeout(self._revoke_seconds):
                 await self._settle_at_last(held)
 
-    async def _settle_at_last(self, gone: Mapping[int, Held]) -> None:
+    async def _settle_at_last(self, gone: Mapping[int, AssignedPartition]) -> None:
         for partition, held in gone.items():
             if not held.cut_off:
                 await self._settle(partition, held)
@@ -180,7 +180,9 @@ class Partitions:
                 held.cut()
             await _between_batches(gone)
 
-    async def _work(self, partition: int, held: Held, batch: Sequence[Record]) -> None:
+    async def _work(
+        self, partition: int, held: AssignedPartition, batch: Sequence[LogRecord]
+    ) -> None:
         """Process the records ahead; skip those fetched before a claim moved the position."""
         if held.next is None or held.paused:
             return
@@ -196,7 +198,7 @@ class Partitions:
         if held.committing is None or held.committing.done():
             held.committing = asyncio.create_task(self._commit(partition, held))
 
-    async def _commit(self, partition: int, held: Held) -> None:
+    async def _commit(self, partition: int, held: AssignedPartition) -> None:
         """Commit the newest acknowledged offset, one request at a time."""
         try:
             while held.done is not None:
@@ -207,7 +209,7 @@ class Partitions:
             self._failed(partition, held, error)
 
     async def _guarded(
-        self, partition: int, held: Held, step: Callable[[], Coroutine[Any, Any, None]]
+        self, partition: int, held: AssignedPartition, step: Callable[[], Coroutine[Any, Any, None]]
     ) -> None:
         """Run a step if the partition is still assigned; handle its failure."""
         async with held.busy:
@@ -222,7 +224,7 @@ class Partitions:
             except Exception as error:  # noqa: BLE001 - else it would end in the client's loop
                 self._failed(partition, held, error)
 
-    def _failed(self, partition: int, held: Held, error: Exception) -> None:
+    def _failed(self, partition: int, held: AssignedPartition, error: Exception) -> None:
         """Wait if that may help; stop if nothing does."""
         if isinstance(error, Poison):
             topic = self._process.topic
@@ -243,7 +245,7 @@ class Partitions:
             self._over = True
             self._stop(error)
 
-    def _wait(self, partition: int, held: Held, error: NotYet) -> None:
+    def _wait(self, partition: int, held: AssignedPartition, error: NotYet) -> None:
         """Retry the same records later: nothing has failed."""
         if not held.waits_for:
             self._report(f"{self._process.topic}/{partition} waits: {error}")
@@ -251,7 +253,7 @@ class Partitions:
         self._pause(partition, held)
         self._later(partition, self._resume_later(partition, held))
 
-    def _back_off(self, partition: int, held: Held, error: Transient) -> None:
+    def _back_off(self, partition: int, held: AssignedPartition, error: Transient) -> None:
         held.next, held.waits_for = None, str(error)
         held.failures += 1
         delay = self._retry.delay(held.failures)
@@ -260,27 +262,27 @@ class Partitions:
         self._report(f"{place} waits: {error}; trying again in {delay:.1f} s")
         self._later(partition, self._claim(partition, held, delay))
 
-    def _pause(self, partition: int, held: Held) -> None:
+    def _pause(self, partition: int, held: AssignedPartition) -> None:
         held.paused = True
         self._member.pause(partition)
 
-    def _resume(self, partition: int, held: Held, position: int) -> None:
+    def _resume(self, partition: int, held: AssignedPartition, position: int) -> None:
         held.next, held.paused = position, False
         self._member.resume(partition, position)
 
     def _later(self, partition: int, step: Coroutine[Any, Any, None]) -> None:
         self._steps[partition] = asyncio.create_task(step)
 
-    async def _resume_later(self, partition: int, held: Held) -> None:
+    async def _resume_later(self, partition: int, held: AssignedPartition) -> None:
         await self._sleep(_WAIT_SECONDS)
         if self._held.get(partition) is held and held.next is not None:
             self._resume(partition, held, held.next)
 
-    async def _claim(self, partition: int, held: Held, delay: float) -> None:
+    async def _claim(self, partition: int, held: AssignedPartition, delay: float) -> None:
         await self._sleep(delay)
         await self._guarded(partition, held, partial(self._claimed, partition, held))
 
-    async def _claimed(self, partition: int, held: Held) -> None:
+    async def _claimed(self, partition: int, held: AssignedPartition) -> None:
         await _committed(held)
         with self._claiming(self._process.topic):
             position = await self._process.claim(partition)
@@ -294,14 +296,14 @@ class Partitions:
                 step.cancel()
 
 
-async def _between_batches(gone: Sequence[Held]) -> None:
+async def _between_batches(gone: Sequence[AssignedPartition]) -> None:
     """Wait until nothing is in progress on these partitions, and their work is committed."""
     for held in gone:
         async with held.busy:
             await _committed(held)
 
 
-async def _committed(held: Held) -> None:
+async def _committed(held: AssignedPartition) -> None:
     """Wait until no commit is in progress; a failed one has reported its error itself."""
     if held.committing is not None:
         await asyncio.wait([held.committing])

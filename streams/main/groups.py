@@ -13,7 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 from typer.main import get_group
 
-from streams.main.commands import MOVED, SECTIONS, Entry, Group, Table
+from streams.main.commands import MOVED, SECTIONS, CommandEntry, CommandGroup, Table
 
 
 class LazyGroup(TyperGroup):
@@ -66,9 +66,9 @@ class _Loaded(UserDict[str, Any]):
 
     def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - typer's own kinds of commands
         found, path = self.data[name], f"{self._path} {name}"
-        if isinstance(found, Entry):
+        if isinstance(found, CommandEntry):
             self.data[name] = command(path, found)
-        elif isinstance(found, Group):
+        elif isinstance(found, CommandGroup):
             self.data[name] = LazyGroup(
                 path,
                 {"Commands": found.commands},
@@ -80,7 +80,7 @@ class _Loaded(UserDict[str, Any]):
         return self.data[name]
 
 
-def command(path: str, entry: Entry) -> Any:  # noqa: ANN401 - typer's own kind of command
+def command(path: str, entry: CommandEntry) -> Any:  # noqa: ANN401 - typer's own kind of command
     """Import a command; its help ends with the example."""
     function, name = entry.function.rpartition(":")[2], path.rpartition(" ")[2]
     app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)

@@ -28,7 +28,7 @@ of a decision read its vector at most one batch later."""
 
 
 @dataclass(frozen=True)
-class Embedded:
+class TextVector:
     """A text's vector; `truncated` if the model did not read the whole text."""
 
     vector: Vector

@@ -20,7 +20,7 @@ class Epoch:
 
 
 @dataclass(frozen=True)
-class Reached:
+class ReadPosition:
     """How far a partition of decisions has been read.
 
     `offset` is one past the last record read; `epoch` is the newest fence before it, None if there
@@ -32,7 +32,7 @@ class Reached:
     next_event: int = 0
 
 
-BEGINNING = Reached()
+BEGINNING = ReadPosition()
 
 
 def admits(newest: Epoch | None, claimed: Epoch | None) -> bool:

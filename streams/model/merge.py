@@ -75,7 +75,7 @@ depends on the sentence before it."""
 
 
 @dataclass(frozen=True)
-class Part:
+class MergePart:
     """A text to be merged, with the id of its memory or event, when it was last said, and by whom.
 
     `sources` is empty if unknown.
@@ -88,7 +88,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Joined:
+class MergedText:
     """A text composed from others, and how."""
 
     text: str
@@ -118,7 +118,7 @@ def sentences(text: str) -> list[str]:
     return [*units, text[start:]]
 
 
-def append(parts: Sequence[Part], readings: TextAnalyzer) -> Joined:
+def append(parts: Sequence[MergePart], readings: TextAnalyzer) -> MergedText:
     """Join what the texts add to each other, oldest first.
 
     A sentence adds something unless the other texts have its numbers, names and negations and
@@ -143,38 +143,38 @@ def append(parts: Sequence[Part], readings: TextAnalyzer) -> Joined:
     return _joined(kept)
 
 
-def keep_better(parts: Sequence[Part], better_origin: str) -> Joined:
+def keep_better(parts: Sequence[MergePart], better_origin: str) -> MergedText:
     """Show the better of the texts."""
     return alone(next(part for part in parts if part.origin == better_origin), "keep-better")
 
 
-def newer_wins(parts: Sequence[Part]) -> Joined:
+def newer_wins(parts: Sequence[MergePart]) -> MergedText:
     """Show the newest text."""
     return alone(_by_age(parts)[-1], "newer-wins")
 
 
-def alone(part: Part, strategy: Strategy) -> Joined:
+def alone(part: MergePart, strategy: Strategy) -> MergedText:
     """Show one of the texts unchanged."""
     told = tuple(sentences(part.text))
     origins = (part.origin,) * len(told)
-    return Joined(
+    return MergedText(
         part.text.strip(), Composition(strategy=strategy, sentences=told, origins=origins)
     )
 
 
-def worded(parts: Sequence[Part], text: str, readings: TextAnalyzer) -> Joined | Faults:
+def worded(parts: Sequence[MergePart], text: str, readings: TextAnalyzer) -> MergedText | Faults:
     """Accept a model's wording if it omits and adds no fact; otherwise return its Faults.
 
     A sentence is omitted if one of its numbers, names or negations is, more than half of its words,
     or all words that no other source has.
     """
     said = [unit for part in _by_age(parts) for unit in _units(part, readings)]
-    told = _units(Part("", text, parts[0].said_at), readings)
+    told = _units(MergePart("", text, parts[0].said_at), readings)
     missing = tuple(unit.text[:SAID_MAX] for unit in said if not _is_retold(unit, said, told))
     invented = tuple(unit.text[:SAID_MAX] for unit in told if not unit.is_said_by(said))
     if missing or invented:
         return Faults(missing, invented)
-    return Joined(text.strip(), Composition(strategy="llm"))
+    return MergedText(text.strip(), Composition(strategy="llm"))
 
 
 def _is_retold(unit: "_Unit", said: Sequence["_Unit"], told: Sequence["_Unit"]) -> bool:
@@ -233,7 +233,7 @@ class _Unit:
         )
 
 
-def _units(part: Part, readings: TextAnalyzer) -> list[_Unit]:
+def _units(part: MergePart, readings: TextAnalyzer) -> list[_Unit]:
     grouped: list[list[str]] = []
     for sentence in sentences(part.text):
         if grouped and _leans(sentence):
@@ -243,13 +243,13 @@ def _units(part: Part, readings: TextAnalyzer) -> list[_Unit]:
     return [_Unit(part.origin, tuple(group), readings.of(" ".join(group))) for group in grouped]
 
 
-def _joined(units: Sequence[_Unit]) -> Joined:
+def _joined(units: Sequence[_Unit]) -> MergedText:
     whole = ""
     for unit in units:
         space = "\n" if "\n" in whole or "\n" in unit.text else " "
         whole = f"{_closed(whole)}{space}{unit.text}" if whole else unit.text
     told = [(sentence, unit.origin) for unit in units for sentence in unit.sentences]
-    return Joined(
+    return MergedText(
         whole,
         Composition(
             sentences=tuple(sentence for sentence, _ in told),
@@ -258,7 +258,7 @@ def _joined(units: Sequence[_Unit]) -> Joined:
     )
 
 
-def _by_age(parts: Sequence[Part]) -> list[Part]:
+def _by_age(parts: Sequence[MergePart]) -> list[MergePart]:
     return sorted(parts, key=lambda part: (part.said_at, part.origin))
 
 

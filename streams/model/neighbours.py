@@ -18,7 +18,7 @@ CONTRADICTED_MAX = 8
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredMemory:
     """A memory with its vector; None if it was not requested or if an effect leaves it unchanged.
 
     `decided` holds the newest decisions that changed the memory, at most DECIDED_MAX, oldest first,
@@ -49,14 +49,14 @@ class Stored:
         keys = (variant.content_key for variant in self.memory.variants)
         return shown | {key: self.variants[key] for key in keys if key in self.variants}
 
-    def after(self, before: "Stored | None") -> "Stored":
+    def after(self, before: "StoredMemory | None") -> "StoredMemory":
         """Return this later state, completed with the vectors that the state before it knows.
 
         `before` may lack some as well: the operation is associative.
         """
         known = self.variants if before is None else {**before.variants, **self.variants}
         keys = (variant.content_key for variant in self.memory.variants)
-        return Stored(
+        return StoredMemory(
             self.memory,
             before.vector if before is not None and self.vector is None else self.vector,
             self.decided,
@@ -72,7 +72,7 @@ class Stored:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownEvent:
     """An event that was already decided: its content key, and what invalidates this knowledge.
 
     Found through the `memories` that its decision changed, it is invalid once an erasure has
@@ -98,12 +98,12 @@ class Neighbour:
     band: Band
     wording: ContentKey | None = None
     shown_similarity: float | None = None
-    stored: Stored | None = field(default=None, compare=False, repr=False)
+    stored: StoredMemory | None = field(default=None, compare=False, repr=False)
 
 
 def rank(
     vector: Vector,
-    candidates: Iterable[Stored],
+    candidates: Iterable[StoredMemory],
     *,
     bands: Bands,
     floor: float,
@@ -122,7 +122,7 @@ def rank(
     )[:limit]
     titled = None if title is None else normalised(title)
 
-    def neighbour(score: float, wording: ContentKey, candidate: Stored) -> Neighbour:
+    def neighbour(score: float, wording: ContentKey, candidate: StoredMemory) -> Neighbour:
         memory = candidate.memory
         named = memory.title is not None and normalised(memory.title) == titled
         band = Band.MATCH if named else bands.of(score)

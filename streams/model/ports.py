@@ -18,11 +18,11 @@ from typing import Any, Protocol
 
 from schemas.base import ContentKey, DecisionId, MemoryId, ModelId, Position, ScopeName
 from schemas.outcomes import Applied
-from streams.model.embedding import Embedded, Vector
-from streams.model.fences import BEGINNING, Reached
-from streams.model.merge import Part
-from streams.model.neighbours import Known, Stored
-from streams.model.screening import Spotted
+from streams.model.embedding import TextVector, Vector
+from streams.model.fences import BEGINNING, ReadPosition
+from streams.model.merge import MergePart
+from streams.model.neighbours import KnownEvent, StoredMemory
+from streams.model.screening import SensitiveSpan
 from streams.model.verdict import Opinion, Pair
 
 
@@ -67,7 +67,7 @@ class NoServer(Fatal):
 
 
 @dataclass(frozen=True)
-class Record:
+class LogRecord:
     """One record as the log holds it. Bytes are untrusted until a codec has read them.
 
     `appended_at` is when the log appended it, by the log's own clock; None if unknown.
@@ -92,11 +92,10 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Outgoing:
+class OutgoingRecord:
     """A record to be appended; `partition` is always explicit.
 
-    `cause` is the offset of the record, in the batch handled, that it was made of; it is not
-    appended.
+    `cause` is the offset of the record that it was made of, in the batch handled; not appended.
     """
 
     topic: str
@@ -108,7 +107,7 @@ class Outgoing:
 
 
 @dataclass(frozen=True)
-class Committed:
+class CommittedOffset:
     """A consumer group's committed offset: the next one to read, and the metadata kept with it."""
 
     offset: int
@@ -118,15 +117,14 @@ class Committed:
 class Log(Protocol):
     """Topics made of partitions of records ordered by offset, as in Kafka.
 
-    Offsets start at 0 and grow by at least one per record of a partition. Every call may raise
-    Transient or Fatal.
+    A partition's offsets grow from 0, by at least one a record. Calls may raise Transient or Fatal.
     """
 
     async def partitions(self, topic: str) -> int:
         """Return the number of partitions. Raises Fatal if the topic does not exist."""
         ...
 
-    async def append(self, records: Sequence[Outgoing]) -> list[int]:
+    async def append(self, records: Sequence[OutgoingRecord]) -> list[int]:
         """Append durably, in order; return each record's offset.
 
         On return every record survives a crash of this process. If it raises, any of the records
@@ -135,7 +133,7 @@ class Log(Protocol):
         """
         ...
 
-    async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
+    async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[LogRecord]:
         """Return up to `limit` records from `offset` on; empty only at the end.
 
         Skips gaps: the first record may lie after `offset`. Large records come in smaller batches.
@@ -158,11 +156,13 @@ class Log(Protocol):
         """
         ...
 
-    async def commit(self, group: str, topic: str, partition: int, position: Committed) -> None:
+    async def commit(
+        self, group: str, topic: str, partition: int, position: CommittedOffset
+    ) -> None:
         """Commit the group's offset durably."""
         ...
 
-    async def committed(self, group: str, topic: str, partition: int) -> Committed | None:
+    async def committed(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
         """Return the group's committed offset; None if it never committed one.
 
         Raises Transient if the log could not answer; that is never None.
@@ -171,14 +171,14 @@ class Log(Protocol):
 
 
 @dataclass(frozen=True)
-class Handled:
+class HandledBatch:
     """The result of handling a batch of records, before anything is committed.
 
     The caller appends `outgoing`, then passes the offsets to `appended` in the same order;
     `appended` raises if the batch must not be committed. `metadata` is stored with the commit.
     """
 
-    outgoing: list[Outgoing]
+    outgoing: list[OutgoingRecord]
     appended: Callable[[list[int]], Awaitable[None]]
     metadata: str = ""
 
@@ -200,7 +200,7 @@ class Process(Protocol):
         """
         ...
 
-    async def handle(self, partition: int, records: Sequence[Record]) -> Handled:
+    async def handle(self, partition: int, records: Sequence[LogRecord]) -> HandledBatch:
         """Process a batch in offset order. Repeating a batch repeats its result."""
         ...
 
@@ -216,7 +216,7 @@ class Process(Protocol):
         ...
 
 
-class Member(Protocol):
+class GroupMember(Protocol):
     """This process as a member of a consumer group that pushes records to it."""
 
     def pause(self, partition: int) -> None:
@@ -239,7 +239,7 @@ class Assignee(Protocol):
         """Give up these partitions: after the return nothing more is done to them."""
         ...
 
-    async def handle(self, records: Sequence[Record]) -> None:
+    async def handle(self, records: Sequence[LogRecord]) -> None:
         """Process a batch that spans any of the partitions, each in offset order. Never raises."""
         ...
 
@@ -252,19 +252,19 @@ class Lookup(Protocol):
         """Whether it finds them without reading the whole topic."""
         ...
 
-    async def find(self, topic: str, header: str, values: Sequence[str]) -> list[Record]:
+    async def find(self, topic: str, header: str, values: Sequence[str]) -> list[LogRecord]:
         """Return the records that carry one of the values in that header, in offset order."""
         ...
 
     async def find_beginning(
         self, topic: str, headers: Sequence[str], beginning: str
-    ) -> list[Record]:
+    ) -> list[LogRecord]:
         """Return the records with a header value that starts with `beginning`, in offset order."""
         ...
 
 
 @dataclass(frozen=True)
-class Mark:
+class SourceMark:
     """How far a source has been read: lines, and the digest of their bytes.
 
     `complete` is true if the source ended there.
@@ -276,7 +276,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Line:
+class SourceLine:
     """One row of a source: its number from 1, its bytes, and the row or why there is none."""
 
     number: int
@@ -302,14 +302,14 @@ class Source(Protocol):
         """Whether reading can restart from the beginning."""
         ...
 
-    def lines(self, after: Mark | None) -> Iterator[Line]:
+    def lines(self, after: SourceMark | None) -> Iterator[SourceLine]:
         """Yield the lines after the mark, or all of them if the content before it has changed.
 
         Raises Fatal if reading breaks off.
         """
         ...
 
-    def mark(self, line: int, *, complete: bool) -> Mark:
+    def mark(self, line: int, *, complete: bool) -> SourceMark:
         """Return the mark for everything up to the line that was yielded last."""
         ...
 
@@ -317,11 +317,13 @@ class Source(Protocol):
 class Ingestion(Protocol):
     """Takes in records from a source that is not a log, and remembers how far it has read."""
 
-    async def mark(self, source: str) -> Mark | None:
+    async def mark(self, source: str) -> SourceMark | None:
         """Return the last mark of the source."""
         ...
 
-    async def ingest(self, records: Sequence[Outgoing], source: str, mark: Mark) -> None:
+    async def ingest(
+        self, records: Sequence[OutgoingRecord], source: str, mark: SourceMark
+    ) -> None:
         """Append the records and set the mark: both or neither."""
         ...
 
@@ -329,7 +331,7 @@ class Ingestion(Protocol):
 class Mirror(Protocol):
     """Copies records of another log."""
 
-    async def mirror(self, records: Sequence[Record]) -> None:
+    async def mirror(self, records: Sequence[LogRecord]) -> None:
         """Append records at their own offsets, in order; skipped offsets stay empty.
 
         Appends all or none. Raises Fatal if a partition has already passed such an offset.
@@ -360,7 +362,7 @@ class WordingRequest:
     """
 
     scope: ScopeName
-    parts: tuple[Part, ...]
+    parts: tuple[MergePart, ...]
     characters_max: int
     attempt: str | None = None
     missing: tuple[str, ...] = ()
@@ -381,7 +383,7 @@ class Embedder(Protocol):
     @property
     def dimension(self) -> int: ...
 
-    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+    async def embed(self, texts: Sequence[str]) -> list[TextVector]:
         """Return one result per text, in order. Texts are not blank; any length."""
         ...
 
@@ -419,7 +421,7 @@ class Verifier(Protocol):
 class Screener(Protocol):
     """Finds secrets and personal data in texts. Pure: the same text gives the same findings."""
 
-    def spot(self, text: str, region: str | None) -> Sequence[Spotted]:
+    def spot(self, text: str, region: str | None) -> Sequence[SensitiveSpan]:
         """Return the findings in any order; `region` is the region of local telephone numbers."""
         ...
 
@@ -450,89 +452,88 @@ class Query:
 
 
 @dataclass(frozen=True)
-class Followed:
+class PartitionLevel:
     """How far an index has followed a partition of decisions, and which index that is.
 
-    `index` is a token unique to that index, even among indexes of the same name; "" if nothing
-    has been followed yet.
+    `index` is a token unique to that index, whatever its name; "" if nothing is followed yet.
     """
 
-    reached: Reached = BEGINNING
+    reached: ReadPosition = BEGINNING
     index: str = ""
 
 
-UNFOLLOWED = Followed()
+UNFOLLOWED = PartitionLevel()
 
 
 @dataclass(frozen=True)
-class Level:
+class IndexLevel:
     """How far an index has followed the log.
 
     `memories` is at least how many it held when the level was kept; 0 if it does not count them.
     """
 
-    partitions: Mapping[int, Followed]
+    partitions: Mapping[int, PartitionLevel]
     memories: int
 
 
-class Decided(Protocol):
+class DecidedEvents(Protocol):
     """Knows which events have already been decided."""
 
-    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, Known]:
+    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, KnownEvent]:
         """Return what is known of each decided event; ids without a decision are left out."""
         ...
 
 
-class Index(Decided, Protocol):
+class Index(DecidedEvents, Protocol):
     """The searchable copy of the memories. It nominates; model/embedding.py measures.
 
     It can be rebuilt from the decisions at any time. Calls may raise Transient or Fatal. It knows
-    the newest decisions of each memory, as many as Stored keeps.
+    the newest decisions of each memory, as many as StoredMemory keeps.
     """
 
-    async def search(self, queries: Sequence[Query]) -> list[list[Stored]]:
+    async def search(self, queries: Sequence[Query]) -> list[list[StoredMemory]]:
         """Return, per query, the nearest live memories of the scope, nearest first.
 
-        A memory is as near as its nearest wording. Vectors come back bit-equal to those written
-        (unit vectors).
+        A memory is as near as its nearest wording. Vectors, of unit length, come back bit-equal.
         """
         ...
 
-    async def get(self, ids: Sequence[MemoryId]) -> dict[MemoryId, Stored]:
+    async def get(self, ids: Sequence[MemoryId]) -> dict[MemoryId, StoredMemory]:
         """Return what is stored under these ids, live or not, with their vectors.
 
         Absent ids are left out; the caller owns the dict.
         """
         ...
 
-    async def with_content(self, keys: Sequence[ContentKey]) -> dict[ContentKey, list[Stored]]:
+    async def with_content(
+        self, keys: Sequence[ContentKey]
+    ) -> dict[ContentKey, list[StoredMemory]]:
         """Return, per content key, the live memories with such a wording, by id, without vectors.
 
         Keys that no live memory has are left out.
         """
         ...
 
-    async def contradicting(self, ids: Sequence[MemoryId]) -> dict[MemoryId, list[Stored]]:
+    async def contradicting(self, ids: Sequence[MemoryId]) -> dict[MemoryId, list[StoredMemory]]:
         """Return, per id, the live memories that were found to contradict it, without vectors.
 
         By id; an id that none contradicts is left out.
         """
         ...
 
-    async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[Stored]]:
+    async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[StoredMemory]]:
         """Return, per scope, its forgotten memories, by id, with their vectors.
 
         Scopes that have none are left out; if no scope has one, the call costs next to nothing.
         """
         ...
 
-    async def write(self, changes: Sequence[Stored]) -> None:
+    async def write(self, changes: Sequence[StoredMemory]) -> None:
         """Store these states with the vector of each wording, each id at most once.
 
         On return they are searchable and survive a crash of this process; `keep_level` makes
         them survive more. A state is skipped if the index has that version of the memory or a
-        later one: a late writer cannot set a memory back. If it raises, any of the states may be
-        stored.
+        later one: a late writer cannot set a memory back. If it raises, any state may be stored.
         """
         ...
 
@@ -540,16 +541,17 @@ class Index(Decided, Protocol):
         """Return how many memories are stored, live or not; cheap."""
         ...
 
-    async def level(self) -> Level | None:
+    async def level(self) -> IndexLevel | None:
         """Return the kept levels; None if none was kept."""
         ...
 
-    async def keep_level(self, partition: int, reached: Reached, *, since: Followed) -> Followed:
+    async def keep_level(
+        self, partition: int, reached: ReadPosition, *, since: PartitionLevel
+    ) -> PartitionLevel:
         """Make all writes durable, then record the log position that they reach.
 
         `since` is the index, and the level in it, that the writes build on. Raises Transient if
-        this is a different index now or its level is lower. A level is never lowered. Returns what
-        is kept.
+        this is a different index now or its level is lower. Returns what is kept: never less.
         """
         ...
 
@@ -557,7 +559,7 @@ class Index(Decided, Protocol):
         """Delete everything, the level first."""
         ...
 
-    def scan(self, scope: ScopeName | None = None) -> AsyncIterator[Stored]:
+    def scan(self, scope: ScopeName | None = None) -> AsyncIterator[StoredMemory]:
         """Yield every memory, of `scope` or of all, live or not, with its vector, by id."""
         ...
 
@@ -575,11 +577,13 @@ class Sink(Protocol):
         """The sink's name in messages and metrics."""
         ...
 
-    async def level(self, partition: int) -> Reached | None:
+    async def level(self, partition: int) -> ReadPosition | None:
         """Return how far it has followed a partition of decisions; None if it has not begun."""
         ...
 
-    async def write(self, partition: int, changes: Sequence[Applied], reached: Reached) -> None:
+    async def write(
+        self, partition: int, changes: Sequence[Applied], reached: ReadPosition
+    ) -> None:
         """Write the changes, then the log position that they reach; durable on return.
 
         A change is skipped if the sink has that version of the memory or a later one, so any window

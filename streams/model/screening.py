@@ -15,7 +15,7 @@ Sort: TypeAlias = Literal["secret", "personal"]
 
 
 @dataclass(frozen=True)
-class Spotted:
+class SensitiveSpan:
     """A span of a text, from `start` to before `end`, of a kind such as "e-mail address"."""
 
     sort: Sort
@@ -24,7 +24,7 @@ class Spotted:
     end: int
 
 
-Spot: TypeAlias = Callable[[str], Sequence[Spotted]]
+Spot: TypeAlias = Callable[[str], Sequence[SensitiveSpan]]
 """Finds the spans of a text that may be sensitive."""
 
 
@@ -110,7 +110,7 @@ def _each(value: JsonValue, change: Callable[[str], str]) -> JsonValue:
     return [_each(inner, change) for inner in value] if isinstance(value, list) else value
 
 
-def _without(text: str, spots: Sequence[Spotted]) -> str:
+def _without(text: str, spots: Sequence[SensitiveSpan]) -> str:
     """Return a text with each span replaced by its kind; overlapping spans are replaced once."""
     parts: list[str] = []
     at = 0

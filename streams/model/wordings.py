@@ -27,7 +27,7 @@ Outcome = TypeVar("Outcome", bound=Change | Ignore)
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptVariants:
     """The variants of a memory, ordered by when first seen, and how many were folded."""
 
     variants: tuple[Variant, ...]
@@ -51,7 +51,7 @@ def of(memory: Memory) -> list[Variant]:
     return [shown, *memory.variants]
 
 
-def kept(text: str, wordings: Iterable[Variant]) -> Kept:
+def kept(text: str, wordings: Iterable[Variant]) -> KeptVariants:
     """Return the variants to keep, at most VARIANTS_MAX; the least informative are folded.
 
     Wordings with the same form are one variant, with the text of the first seen and all counts.
@@ -67,7 +67,7 @@ def kept(text: str, wordings: Iterable[Variant]) -> Kept:
         del by_form[_least_telling(shown, by_form)]
         folded += 1
     ordered = sorted(by_form.values(), key=lambda one: (one.first_seen_at, one.content_key))
-    return Kept(tuple(ordered), folded)
+    return KeptVariants(tuple(ordered), folded)
 
 
 def has(memory: Memory, text: str) -> bool:

@@ -13,7 +13,7 @@ from schemas.base import Record, Scope
 from schemas.topics import DEAD_LETTERS, EVENTS, TURNS
 from streams.clock.system import SystemClock
 from streams.extract.flow.turn_rows import turn_records
-from streams.model.ports import Clock, Line, Log, Outgoing, Source
+from streams.model.ports import Clock, Log, OutgoingRecord, Source, SourceLine
 from streams.model.scope import partition_of
 from streams.stage.core.mapping import FieldMapping
 from streams.stage.flow.ingest import records_of
@@ -23,7 +23,7 @@ from streams.store.app.settings import Settings
 
 
 @dataclass
-class Published:
+class PublishProgress:
     """What has been acknowledged; `line` is the last line of the current source."""
 
     events: int = 0
@@ -40,7 +40,7 @@ class Publisher:
         self._partitions = partitions
         self._clock = clock
         self._batch_records = batch_records
-        self.published = Published()
+        self.published = PublishProgress()
 
     async def publish(
         self,
@@ -69,7 +69,7 @@ class Publisher:
     async def _publish(
         self,
         source: Source,
-        records_of: Callable[[Sequence[Line]], list[Outgoing]],
+        records_of: Callable[[Sequence[SourceLine]], list[OutgoingRecord]],
         after: int,
         progress: Callable[[int], None],
     ) -> None:

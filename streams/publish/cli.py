@@ -10,21 +10,21 @@ from typing import Annotated
 
 import typer
 
-from streams.publish.app import Published, Publisher, publisher
+from streams.publish.app import Publisher, PublishProgress, publisher
 from streams.store.app.settings import Settings
 from streams.store.cli import options, rows
 from streams.store.cli.console import note, say, say_object
 from streams.store.cli.options import UsageError
 from streams.store.cli.progress import Work, shown
 from streams.store.cli.rows import Rows
-from streams.store.core.columns import Named
+from streams.store.core.columns import NamedColumns
 
 
 def publish(
     files: rows.Files,
     *,
     kafka: options.Kafka = None,
-    columns: rows.Columns,
+    columns: rows.RowOptions,
     after: Annotated[
         int,
         typer.Option("--after", min=0, help="Continue after this line; for one file only. [0]"),
@@ -53,7 +53,7 @@ def publish(
     """
     settings = options.load(config, kafka__bootstrap=kafka)
     template = rows.turns_scope(scope) if turns else None
-    if turns and columns.named(None) != Named():
+    if turns and columns.named(None) != NamedColumns():
         raise UsageError("turns have no columns to name: give --turns without --…-field")
     given = rows.turns(files) if turns else columns.opened(files, scope)
 
@@ -81,7 +81,7 @@ async def _publish(
     given: Sequence[Rows],
     work_on: Callable[[Publisher, Rows], Work],
     what: str,
-) -> Published:
+) -> PublishProgress:
     async with publisher(settings) as target:
         for one in given:
             try:
@@ -96,7 +96,7 @@ async def _publish(
         return target.published
 
 
-def _close(published: Published, seconds: float, *, as_json: bool) -> None:
+def _close(published: PublishProgress, seconds: float, *, as_json: bool) -> None:
     if as_json:
         say_object(
             {

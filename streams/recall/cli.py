@@ -14,7 +14,7 @@ from streams.recall.app import recalling
 from streams.recall.app.loading import (
     LIMIT,
     LIMIT_MAX,
-    Asked,
+    SearchRequest,
     SearchResult,
     ShownEntry,
     hints,
@@ -23,7 +23,7 @@ from streams.recall.app.loading import (
     thorough,
 )
 from streams.recall.core.patterns import SCOPES_MIN
-from streams.recall.core.recall import BUDGET, LASTING_MAX, RECENT_MAX, Block
+from streams.recall.core.recall import BUDGET, LASTING_MAX, RECENT_MAX, PromptBlock
 from streams.store.app.reading import LogTarget
 from streams.store.cli import options
 from streams.store.cli.conflicts import show_conflict
@@ -123,7 +123,7 @@ def search(
         ),
     ] = None,
     policy: options.Policy = None,
-    where: options.Reading,
+    where: options.ReadOptions,
 ) -> None:
     """Search a scope; memories of one fact come as one result.
 
@@ -196,7 +196,9 @@ def _print_block(
     if given["patterns"] and (not across or given["query"] is not None):
         raise UsageError("--patterns goes with --across PREFIX, and without a QUERY")
     asked = options.asked(
-        recalling.Asked, given, {"query": "QUERY"} | ({"scope": "--across"} if across else {})
+        recalling.RecallRequest,
+        given,
+        {"query": "QUERY"} | ({"scope": "--across"} if across else {}),
     )
     made, nothing = asyncio.run(_recall(source, asked))
     if not made.text:
@@ -213,7 +215,9 @@ def _print_block(
         note(nothing)
 
 
-async def _recall(source: LogTarget, asked: recalling.Asked) -> tuple[Block, str | None]:
+async def _recall(
+    source: LogTarget, asked: recalling.RecallRequest
+) -> tuple[PromptBlock, str | None]:
     async with recalling.recalling(source, report=note) as recaller:
         block = await recaller.recall(asked)
         return block, await recaller.nothing(block, asked)
@@ -222,7 +226,7 @@ async def _recall(source: LogTarget, asked: recalling.Asked) -> tuple[Block, str
 def _list(
     given: Mapping[str, Any], source: LogTarget, hints_file: Path | None, *, as_json: bool
 ) -> None:
-    asked = options.asked(Asked, given, {"query": "QUERY", "lexical_weight": "--hybrid"})
+    asked = options.asked(SearchRequest, given, {"query": "QUERY", "lexical_weight": "--hybrid"})
     result, others = asyncio.run(_load(source, asked))
     if hints_file is not None:
         _write_hints(hints_file, asked, result)
@@ -234,7 +238,7 @@ def _list(
         note(nothing_in(asked.scope, others))
 
 
-async def _load(source: LogTarget, asked: Asked) -> tuple[SearchResult, list[ScopeName]]:
+async def _load(source: LogTarget, asked: SearchRequest) -> tuple[SearchResult, list[ScopeName]]:
     """Search a scope; if nothing is found because it has no memories, suggest scopes."""
     target = replace(source, settings=thorough(source.settings))
     async with loading(target, report=note) as opened:
@@ -242,7 +246,7 @@ async def _load(source: LogTarget, asked: Asked) -> tuple[SearchResult, list[Sco
         return result, [] if result.entries else await opened.scopes_like(asked.scope)
 
 
-def _write_hints(path: Path, asked: Asked, result: SearchResult) -> None:
+def _write_hints(path: Path, asked: SearchRequest, result: SearchResult) -> None:
     proposals = hints(asked.scope, result)
     lines = [EVENT.encode(proposal).decode() for proposal in proposals]
     options.write("--hints", path, "".join(f"{line}\n" for line in lines))

@@ -13,16 +13,24 @@ from schemas.base import ContentKey, MemoryId, ScopeName
 from schemas.memories import Memory
 from streams.model.embedding import Vector, best_of_each
 from streams.model.merge import UNWORDED
-from streams.model.neighbours import Stored
+from streams.model.neighbours import StoredMemory
 from streams.model.policy import Act, JudgeName, MergeRule, Policy, Rules, WithoutVerdict
 from streams.model.ports import Embedder, NoAnswer, Query, WordingRequest
 from streams.model.verdict import Judgement
 from streams.model.wordings import other_than_shown, texts_of
 from streams.recall.core.lexical import bm25, hybrid
-from streams.recall.core.loading import Entry, Found, Told, entries, near, parts_of, tell
-from streams.stage.core.consolidation import Related
+from streams.recall.core.loading import (
+    Candidate,
+    EntryText,
+    FactEntry,
+    entries,
+    near,
+    parts_of,
+    tell,
+)
+from streams.stage.core.consolidation import RelatedPair
 from streams.stage.core.survivorship import said_again
-from streams.stage.flow.judging import Judging, Question
+from streams.stage.flow.judging import CandidatePair, Judging
 from streams.stage.flow.merging import Merging
 
 OVER_FETCH = 3
@@ -46,7 +54,7 @@ _Value = TypeVar("_Value")
 class Searchable(Protocol):
     """The part of an index that a search needs."""
 
-    async def search(self, queries: Sequence[Query]) -> list[list[Stored]]: ...
+    async def search(self, queries: Sequence[Query]) -> list[list[StoredMemory]]: ...
 
 
 @dataclass(frozen=True)
@@ -64,7 +72,7 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class How:
+class CombiningOptions:
     """How search results are combined.
 
     `verify` judges memories at least `similarity_min` (cosine) alike, and the policy trusts it as when
@@ -77,7 +85,7 @@ class How:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ScopeSearch:
     """A search in one scope for at most `limit` entries.
 
     `lexical_weight` is the weight of the query's own words, from 0 (meaning alone) to 1.
@@ -86,12 +94,12 @@ class Wanted:
     scope: ScopeName
     query: str
     limit: int
-    how: How
+    how: CombiningOptions
     lexical_weight: float = 0.0
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedEntries:
     """The entries to show, best first, and how they were made.
 
     `found` counts the memories considered, `beyond` those of them in entries beyond the limit.
@@ -99,7 +107,7 @@ class Loaded:
     that did not answer.
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[FactEntry, ...]
     found: int
     beyond: int
     unjudged: int
@@ -110,7 +118,7 @@ class Loaded:
 class _Made:
     """All entries that were made, and the number of pairs judged for them."""
 
-    entries: list[Entry]
+    entries: list[FactEntry]
     found: int
     asked: int
     unjudged: int
@@ -129,10 +137,12 @@ class Loader:
         self._bounds = bounds
         self._merging = Merging(judging.readings, judging.wording)
         self._judgements = _Kept[tuple[_Versions, Verify], Judgement](bounds.kept_max)
-        self._texts = _Kept[_Versions, Told](bounds.kept_max)
-        self._wordings = _Kept[_Versions, Told](bounds.kept_max)
+        self._texts = _Kept[_Versions, EntryText](bounds.kept_max)
+        self._wordings = _Kept[_Versions, EntryText](bounds.kept_max)
 
-    async def load(self, index: Searchable, embedder: Embedder, wanted: Wanted) -> Loaded:
+    async def load(
+        self, index: Searchable, embedder: Embedder, wanted: ScopeSearch
+    ) -> LoadedEntries:
         """Return the entries nearest to the query; fetch more if repeats leave too few."""
         [query] = await embedder.embed([wanted.query])
         fetch = wanted.limit * (OVER_FETCH if wanted.how.deduplicate else 1)
@@ -147,14 +157,16 @@ class Loader:
                 return await self._shown(made, wanted.scope, wanted.how, wanted.limit)
             fetch *= 2
 
-    async def group(self, found: Sequence[Found], scope: ScopeName, how: How) -> Loaded:
+    async def group(
+        self, found: Sequence[Candidate], scope: ScopeName, how: CombiningOptions
+    ) -> LoadedEntries:
         """Combine the memories of one scope that state one fact, in the order given."""
         made = await self._put_together(found, scope, how, self._bounds.pairs_max)
         return await self._shown(made, scope, how, len(found))
 
     async def _search(
-        self, index: Searchable, wanted: Wanted, query: Vector, fetch: int
-    ) -> list[Found]:
+        self, index: Searchable, wanted: ScopeSearch, query: Vector, fetch: int
+    ) -> list[Candidate]:
         """Return the nearest memories of the scope, the highest score first."""
         [stored] = await index.search([Query(wanted.scope, query, fetch, floor=-1.0)])
         found = [
@@ -166,7 +178,7 @@ class Loader:
             found = self._by_words_too(found, wanted)
         return sorted(found, key=lambda one: (-one.score, one.memory.id))
 
-    def _by_words_too(self, found: Sequence[Found], wanted: Wanted) -> list[Found]:
+    def _by_words_too(self, found: Sequence[Candidate], wanted: ScopeSearch) -> list[Candidate]:
         read, weight = self._judging.readings.of, wanted.lexical_weight
         texts = [texts_of(one.memory) for one in found]
         if not texts:
@@ -179,7 +191,7 @@ class Loader:
         ]
 
     async def _put_together(
-        self, found: Sequence[Found], scope: ScopeName, how: How, pairs_max: int
+        self, found: Sequence[Candidate], scope: ScopeName, how: CombiningOptions, pairs_max: int
     ) -> _Made:
         """Judge the nearest pairs that have no judgement yet, and make the entries."""
         rules = _rules(self._policy.rules(scope), how)
@@ -191,14 +203,14 @@ class Loader:
         still_open = [at for at, judgement in enumerate(known) if judgement is None]
         asked = still_open[:pairs_max]
         answers = await self._judging.judge(
-            [Question(said_again(pairs[at][0]), pairs[at][1], rules) for at in asked]
+            [CandidatePair(said_again(pairs[at][0]), pairs[at][1], rules) for at in asked]
         )
         for at, answer in zip(asked, answers, strict=True):
             known[at] = answer
             if not answer.degraded:
                 self._judgements.keep(keys[at], answer)
         relations = [
-            Related(newer, older, judgement)
+            RelatedPair(newer, older, judgement)
             for (newer, older), judgement in zip(pairs, known, strict=True)
             if judgement is not None
         ]
@@ -211,14 +223,16 @@ class Loader:
             degraded=_each_once(silent for answer in answers for silent in answer.degraded),
         )
 
-    async def _shown(self, made: _Made, scope: ScopeName, how: How, limit: int) -> Loaded:
+    async def _shown(
+        self, made: _Made, scope: ScopeName, how: CombiningOptions, limit: int
+    ) -> LoadedEntries:
         """Return the best entries, worded by a model if `how` asks for one."""
         shown, degraded = made.entries[:limit], made.degraded
         if how.verify == "llm":
             rule = self._policy.rules(scope).merge
             shown, unworded = await self._in_a_models_words(shown, scope, rule)
             degraded = _each_once((*degraded, *unworded))
-        return Loaded(
+        return LoadedEntries(
             entries=tuple(shown),
             found=made.found,
             beyond=made.found - sum(len(entry.members) for entry in shown),
@@ -226,7 +240,7 @@ class Loader:
             degraded=degraded,
         )
 
-    def _told(self, memories: Sequence[Memory], *, characters_max: int) -> Told | None:
+    def _told(self, memories: Sequence[Memory], *, characters_max: int) -> EntryText | None:
         key = _versions(memories)
         made = self._texts.get(key)
         if made is None:
@@ -236,16 +250,16 @@ class Loader:
         return made
 
     async def _in_a_models_words(
-        self, shown: Sequence[Entry], scope: ScopeName, rule: MergeRule
-    ) -> tuple[list[Entry], tuple[str, ...]]:
+        self, shown: Sequence[FactEntry], scope: ScopeName, rule: MergeRule
+    ) -> tuple[list[FactEntry], tuple[str, ...]]:
         """Let a model word, concurrently, what no member says alone; faulty texts are rejected."""
         worded = await asyncio.gather(*(self._worded(entry, scope, rule) for entry in shown))
         silent = _each_once(who for _, degraded in worded for who in degraded)
         return [entry for entry, _ in worded], silent
 
     async def _worded(
-        self, entry: Entry, scope: ScopeName, rule: MergeRule
-    ) -> tuple[Entry, tuple[str, ...]]:
+        self, entry: FactEntry, scope: ScopeName, rule: MergeRule
+    ) -> tuple[FactEntry, tuple[str, ...]]:
         if entry.told.way in {"alone", "says-all"}:
             return entry, ()
         memories = [one.memory for one in entry.members]
@@ -256,7 +270,7 @@ class Loader:
             made = await self._merging.worded(request)
             if isinstance(made, NoAnswer):
                 return entry, (f"{UNWORDED}{made.reason}",)
-            told = Told(made.text, "worded")
+            told = EntryText(made.text, "worded")
             self._wordings.keep(key, told)
         return replace(entry, told=told), ()
 
@@ -279,12 +293,14 @@ class _Kept(Generic[_Key, _Value]):
             self._values.popitem(last=False)
 
 
-def _found(stored: Stored, vector: Vector, similarity: float, key: ContentKey) -> Found:
+def _found(stored: StoredMemory, vector: Vector, similarity: float, key: ContentKey) -> Candidate:
     wording = other_than_shown(stored.memory, key)
-    return Found(stored.memory, vector, score=similarity, similarity=similarity, wording=wording)
+    return Candidate(
+        stored.memory, vector, score=similarity, similarity=similarity, wording=wording
+    )
 
 
-def _rules(rules: Rules, how: How) -> Rules:
+def _rules(rules: Rules, how: CombiningOptions) -> Rules:
     """Return a scope's rules as they apply to search results.
 
     Guards always apply. Unsettled pairs stay apart, unless no judge was to be asked.

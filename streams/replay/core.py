@@ -10,7 +10,7 @@ EXAMPLES_MAX = 5
 
 
 @dataclass(frozen=True)
-class Difference:
+class DecisionDifference:
     """The two decisions on one event."""
 
     before: Decision
@@ -22,23 +22,23 @@ class Difference:
 
 
 @dataclass
-class Differences:
+class DecisionDifferences:
     """All events compared so far; `changed` counts differences by kind before and after."""
 
     compared: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     changed: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
-    examples: dict[tuple[str, str], list[Difference]] = field(
-        default_factory=dict[tuple[str, str], list[Difference]]
+    examples: dict[tuple[str, str], list[DecisionDifference]] = field(
+        default_factory=dict[tuple[str, str], list[DecisionDifference]]
     )
     new: int = 0
     """Events without an earlier decision to compare with."""
 
-    def compare(self, before: Decision | None, after: Decision) -> Difference | None:
+    def compare(self, before: Decision | None, after: Decision) -> DecisionDifference | None:
         """Count an event's two decisions; return their difference, None if there is none."""
         if before is None:
             self.new += 1
             return None
-        difference = Difference(before, after)
+        difference = DecisionDifference(before, after)
         self.compared[difference.kinds] += 1
         if _essence(before) == _essence(after):
             return None

@@ -15,8 +15,8 @@ from schemas.outcomes import Review
 from schemas.topics import REVIEWS
 from streams.clock.system import SystemClock
 from streams.model.identity import answer_id, content_key
-from streams.model.ports import Clock, Fatal, Log, Record
-from streams.stage.core.reviewing import Questions, Settled, newest, settles
+from streams.model.ports import Clock, Fatal, Log, LogRecord
+from streams.stage.core.reviewing import ReviewQuestions, SettledAnswer, newest, settles
 from streams.store.app.reading import LogTarget, StoreReader, opened, reader_of, records
 from streams.store.app.requests import unpublishable
 
@@ -36,9 +36,11 @@ class Reviews:
         """Where the log is."""
         return self._reader.place
 
-    async def questions(self) -> Questions:
+    async def questions(self) -> ReviewQuestions:
         """Return every question with its state; reads both topics in full."""
-        questions = Questions([_read(record) async for record in records(self._log, REVIEWS.name)])
+        questions = ReviewQuestions(
+            [_read(record) async for record in records(self._log, REVIEWS.name)]
+        )
         async for entry in self._reader.decisions():
             questions.decided(entry.decision)
         return questions
@@ -84,7 +86,7 @@ async def labels(reader: StoreReader) -> list[Label]:
     They are read from the decisions, which are kept forever. An answer that came too late is still
     a valid label, since it is about the texts that the person saw.
     """
-    answers: dict[str, Settled] = {}
+    answers: dict[str, SettledAnswer] = {}
     async for entry in reader.decisions():
         if (settled := settles(entry.decision)) is not None:
             identity = settled.answer.review_id
@@ -142,7 +144,7 @@ def _seen(memory: Memory) -> Seen:
     return Seen(memory_id=memory.id, content_key=memory.content_key)
 
 
-def _read(record: Record) -> Review:
+def _read(record: LogRecord) -> Review:
     try:
         return REVIEW.decode(record.value or b"")
     except Unreadable as error:

@@ -16,7 +16,7 @@ from schemas.events import Answer
 from schemas.memories import Memory
 from streams.reviews.app import VERDICTS, Label, answer_to, reviewing
 from streams.stage.core.explain import opinions, outcome, why
-from streams.stage.core.reviewing import Question, Questions
+from streams.stage.core.reviewing import ReviewQuestion, ReviewQuestions
 from streams.store.app.client import Response
 from streams.store.app.cluster_client import NO_WAITING
 from streams.store.app.embedding import chosen_for
@@ -34,7 +34,7 @@ def list_(
     scope: options.ScopeBelow = None,
     all_: Annotated[bool, typer.Option("--all", help="Include answered and moot ones.")] = False,
     limit: options.Limit = None,
-    where: options.Reading,
+    where: options.ReadOptions,
 ) -> None:
     """List the questions, the newest first."""
     questions, _ = asyncio.run(_questions(where.to_read()))
@@ -54,7 +54,7 @@ def list_(
 def show(
     identity: Annotated[str, typer.Argument(metavar="ID", help="A question id, or its prefix.")],
     *,
-    where: options.Reading,
+    where: options.ReadOptions,
 ) -> None:
     """Show a question: both texts side by side, and why it is open."""
     questions, place = asyncio.run(_questions(where.to_read()))
@@ -83,7 +83,7 @@ def answer(
     author: options.Author = None,
     note_: options.Note = "",
     policy: options.Policy = None,
-    where: options.Place,
+    where: options.LogOptions,
 ) -> None:
     """Answer a question, or all of them in turn.
 
@@ -114,7 +114,7 @@ def export(
         Path | None, typer.Option("--out", help="Write the pairs here. [standard output]")
     ] = None,
     scope: options.ScopeBelow = None,
-    where: options.Place,
+    where: options.LogOptions,
 ) -> None:
     """Write the answers as labelled pairs, for policy evaluate."""
     labels = asyncio.run(_labels(where.source()))
@@ -137,7 +137,7 @@ class _Desk:
         self._note = note_
         self._chosen = cache(partial(chosen_for, source, note))
 
-    def answer(self, question: Question, verdict: str) -> OnEvent | None:
+    def answer(self, question: ReviewQuestion, verdict: str) -> OnEvent | None:
         """Answer a question and tell what came of it; None where that is decided later."""
         review = question.review
         event = answer_to(
@@ -181,7 +181,7 @@ def _in_turn(desk: _Desk, source: LogTarget, scope: str | None) -> None:
     note("no more open questions")
 
 
-def _next(questions: Questions, scope: str | None, done: set[str]) -> Question | None:
+def _next(questions: ReviewQuestions, scope: str | None, done: set[str]) -> ReviewQuestion | None:
     """Return the newest open question that was not put yet; answers make others moot."""
     still = (
         one
@@ -193,7 +193,7 @@ def _next(questions: Questions, scope: str | None, done: set[str]) -> Question |
     return next(still, None)
 
 
-def question_json(question: Question) -> dict[str, Any]:
+def question_json(question: ReviewQuestion) -> dict[str, Any]:
     """Return all that is known of a question."""
     settled = question.settled
     given = None if settled is None else settled.answer.model_dump(mode="json")
@@ -202,7 +202,7 @@ def question_json(question: Question) -> dict[str, Any]:
     return {**content, "state": question.state, "answer": given, "answer_decision_id": decided}
 
 
-def _in_a_line(question: Question) -> str:
+def _in_a_line(question: ReviewQuestion) -> str:
     review = question.review
     state = "" if question.state == "open" else f"  {_state(question)}"
     newer, older = (quoted(memory.text, _TEXT_WIDTH) for memory in (review.newer, review.older))
@@ -210,7 +210,7 @@ def _in_a_line(question: Question) -> str:
     return f"{review.id}  {near:<12}  {review.scope}  {newer} / {older}{state}"
 
 
-def _told(question: Question) -> Iterator[str]:
+def _told(question: ReviewQuestion) -> Iterator[str]:
     """Yield what a person is told, line by line."""
     review = question.review
     yield f"question   {review.id}"
@@ -224,7 +224,7 @@ def _told(question: Question) -> Iterator[str]:
     yield from (f"           {line}" for line in opinions(review.compared))
 
 
-def _state(question: Question) -> str:
+def _state(question: ReviewQuestion) -> str:
     settled = question.settled
     if settled is None:
         moot = "moot: one of the two is gone or has changed"
@@ -246,17 +246,17 @@ def _column(title: str, memory: Memory) -> list[str]:
     return lines + [line for fact in facts for line in textwrap.wrap(fact, asking.WIDTH)]
 
 
-def _require_open(question: Question) -> None:
+def _require_open(question: ReviewQuestion) -> None:
     if question.state != "open":
         raise options.UsageError(f"question {question.review.id} is closed: {_state(question)}")
 
 
-def _only(questions: Sequence[Question], identity: str, place: str) -> Question:
+def _only(questions: Sequence[ReviewQuestion], identity: str, place: str) -> ReviewQuestion:
     by_id = {question.review.id: question for question in questions}
     return options.only(by_id, identity, what="question", place=place)
 
 
-async def _questions(source: LogTarget) -> tuple[Questions, str]:
+async def _questions(source: LogTarget) -> tuple[ReviewQuestions, str]:
     async with reviewing(source) as reviews:
         return await reviews.questions(), reviews.place
 

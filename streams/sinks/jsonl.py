@@ -23,7 +23,7 @@ from schemas.base import Count, MemoryId, Record
 from schemas.codec import APPLIED
 from schemas.memories import Memory, Standing
 from schemas.outcomes import Applied
-from streams.model.fences import Reached
+from streams.model.fences import ReadPosition
 from streams.model.ports import NoStore, Transient
 
 _ANEW = "and it is rewritten from the log"
@@ -52,24 +52,26 @@ class JsonlSink:
     def name(self) -> str:
         return f"jsonl {self._directory}"
 
-    async def level(self, partition: int) -> Reached | None:
+    async def level(self, partition: int) -> ReadPosition | None:
         level = await asyncio.to_thread(self._level, partition)
         self._told[partition] = 0 if level is None else level.offset
         return level
 
-    async def write(self, partition: int, changes: Sequence[Applied], reached: Reached) -> None:
+    async def write(
+        self, partition: int, changes: Sequence[Applied], reached: ReadPosition
+    ) -> None:
         await asyncio.to_thread(self._write, partition, changes, reached)
         self._told[partition] = max(reached.offset, self._told.get(partition, 0))
 
     async def close(self) -> None:
         pass
 
-    def _level(self, partition: int) -> Reached | None:
+    def _level(self, partition: int) -> ReadPosition | None:
         with _meanings(self._directory):
             level = _Feed(self._directory, partition).level()
         return None if level is None else level.reached
 
-    def _write(self, partition: int, changes: Sequence[Applied], reached: Reached) -> None:
+    def _write(self, partition: int, changes: Sequence[Applied], reached: ReadPosition) -> None:
         feed = _Feed(self._directory, partition)
         with _meanings(self._directory), feed.held():
             level = feed.level()
@@ -85,7 +87,7 @@ class JsonlSink:
             lines = [_line(change, gone) for change in fresh]
             feed.keep(_Level(reached=reached, size=feed.append(lines, size)))
 
-    def _require_what_was_told(self, partition: int, level: Reached | None) -> None:
+    def _require_what_was_told(self, partition: int, level: ReadPosition | None) -> None:
         """Raise Transient if the feed no longer has what the window builds on."""
         if (0 if level is None else level.offset) < self._told.get(partition, 0):
             raise Transient(
@@ -98,7 +100,7 @@ class _Level(Record):
     """A feed's log position and its size there; `reached` is None if it was only begun."""
 
     format: Literal[1] = 1
-    reached: Reached | None
+    reached: ReadPosition | None
     size: Count
 
 

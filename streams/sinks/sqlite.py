@@ -16,7 +16,7 @@ from typing import Any
 
 from schemas.memories import Standing
 from schemas.outcomes import Applied
-from streams.model.fences import Epoch, Reached
+from streams.model.fences import Epoch, ReadPosition
 from streams.model.ports import NoStore, Transient
 
 _APPLICATION_ID = 1_835_363_700
@@ -118,23 +118,25 @@ class SqliteSink:
     def name(self) -> str:
         return f"sqlite {self._path}"
 
-    async def level(self, partition: int) -> Reached | None:
+    async def level(self, partition: int) -> ReadPosition | None:
         level = await asyncio.to_thread(self._level, partition)
         self._told[partition] = 0 if level is None else level.offset
         return level
 
-    async def write(self, partition: int, changes: Sequence[Applied], reached: Reached) -> None:
+    async def write(
+        self, partition: int, changes: Sequence[Applied], reached: ReadPosition
+    ) -> None:
         await asyncio.to_thread(self._write, partition, changes, reached)
         self._told[partition] = max(reached.offset, self._told.get(partition, 0))
 
     async def close(self) -> None:
         await asyncio.to_thread(self._close)
 
-    def _level(self, partition: int) -> Reached | None:
+    def _level(self, partition: int) -> ReadPosition | None:
         with self._opened() as db:
             return _read_level(db, partition)
 
-    def _write(self, partition: int, changes: Sequence[Applied], reached: Reached) -> None:
+    def _write(self, partition: int, changes: Sequence[Applied], reached: ReadPosition) -> None:
         rows = [_row(change) for change in changes]
         with self._opened() as db, _transaction(db):
             self._require_what_was_told(partition, _read_level(db, partition))
@@ -154,7 +156,7 @@ class SqliteSink:
         with self._lock, _meanings(self._path):
             self._db.close()
 
-    def _require_what_was_told(self, partition: int, level: Reached | None) -> None:
+    def _require_what_was_told(self, partition: int, level: ReadPosition | None) -> None:
         """Raise Transient if the file no longer has what the window builds on."""
         if (0 if level is None else level.offset) < self._told.get(partition, 0):
             raise Transient(
@@ -258,16 +260,16 @@ def _transaction(db: sqlite3.Connection) -> Generator[None]:
         raise
 
 
-def _read_level(db: sqlite3.Connection, partition: int) -> Reached | None:
+def _read_level(db: sqlite3.Connection, partition: int) -> ReadPosition | None:
     row = db.execute(_LEVEL, {"partition": partition}).fetchone()
     if row is None:
         return None
     offset, epoch_offset, epoch_owner, next_event = row
     epoch = None if epoch_offset is None else Epoch(epoch_offset, epoch_owner)
-    return Reached(offset, epoch, next_event)
+    return ReadPosition(offset, epoch, next_event)
 
 
-def _level_row(partition: int, reached: Reached) -> dict[str, Any]:
+def _level_row(partition: int, reached: ReadPosition) -> dict[str, Any]:
     return {
         "partition": partition,
         "offset": reached.offset,

@@ -4,14 +4,14 @@ import re
 from collections.abc import Sequence
 
 from streams.text.numbers import number_if
-from streams.text.quantity import Found, Kind, found_in, word_at
+from streams.text.quantity import Kind, ParsedQuantity, found_in, word_at
 from streams.text.tokens import Form, Token
 from streams.text.units import NAMED_TIMES, PARTS_OF_DAY
 
 NOON = 12
 
 
-def clock_time(tokens: Sequence[Token], at: int) -> Found | None:
+def clock_time(tokens: Sequence[Token], at: int) -> ParsedQuantity | None:
     digits = re.findall(r"\d+", tokens[at].text)
     hour, minute = int(digits[0]), int(digits[1]) if len(digits) > 1 else 0
     half = re.search(r"[ap](?=\.?m)", tokens[at].lower)
@@ -38,7 +38,7 @@ def part_of_day(tokens: Sequence[Token], at: int) -> tuple[str, int]:
     return "", at
 
 
-def time_from_hour(tokens: Sequence[Token], at: int) -> Found | None:
+def time_from_hour(tokens: Sequence[Token], at: int) -> ParsedQuantity | None:
     """Read "a quarter past nine", "half past 11", "twenty minutes to midnight"."""
     start = at + 1 if word_at(tokens, at) in {"a", "an"} else at
     minutes = _MINUTES_FROM_HOUR.get(word_at(tokens, start))
@@ -69,7 +69,7 @@ _QUARTER = 15
 _MINUTES_FROM_HOUR = {"quarter": _QUARTER, "half": 30}
 
 
-def _at_hour(tokens: Sequence[Token], at: int, hour_at: int, minutes: int) -> Found | None:
+def _at_hour(tokens: Sequence[Token], at: int, hour_at: int, minutes: int) -> ParsedQuantity | None:
     """Return the time that is some minutes from the hour at a token."""
     word = word_at(tokens, hour_at)
     if word in NAMED_TIMES:
@@ -100,7 +100,7 @@ def _at_hour(tokens: Sequence[Token], at: int, hour_at: int, minutes: int) -> Fo
 _MINUTES_IN_DAY = 1440
 
 
-def named_time(tokens: Sequence[Token], at: int) -> Found | None:
+def named_time(tokens: Sequence[Token], at: int) -> ParsedQuantity | None:
     minute = NAMED_TIMES.get(tokens[at].lower)
     if minute is None:
         return None

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from streams.text.clock_times import NOON, clock_parts
-from streams.text.quantity import Found, Kind, found_in, word_at
+from streams.text.quantity import Kind, ParsedQuantity, found_in, word_at
 from streams.text.tokens import Token
 from streams.text.units import (
     ALSO_WORDS,
@@ -19,7 +19,7 @@ from streams.text.units import (
 )
 
 
-def iso_date(tokens: Sequence[Token], at: int) -> Found:
+def iso_date(tokens: Sequence[Token], at: int) -> ParsedQuantity:
     date, _, time = tokens[at].lower.replace(" ", "t").partition("t")
     year, month, day = (int(text) for text in date.split("-"))
     parts: dict[str, float | str] = {"year": year, "month": month, "day": day}
@@ -29,7 +29,7 @@ def iso_date(tokens: Sequence[Token], at: int) -> Found:
     return found_in(Kind.DATE, parts, tokens, (at, at + 1))
 
 
-def slashed_date(tokens: Sequence[Token], at: int) -> Found:
+def slashed_date(tokens: Sequence[Token], at: int) -> ParsedQuantity:
     """Read 14/03/2024; if day and month are ambiguous, only equal spellings are equal."""
     numbers = [int(text) for text in re.split(r"[/.]", tokens[at].text)]
     if numbers[0] > _YEAR_MIN:
@@ -58,7 +58,7 @@ _YEAR_MIN = 999
 YEARS = range(1800, 2101)
 
 
-def date_at(tokens: Sequence[Token], at: int) -> Found | None:
+def date_at(tokens: Sequence[Token], at: int) -> ParsedQuantity | None:
     """Read day, month, year and weekday in the usual orders, as far as the date goes."""
     parts: dict[str, float | str] = {}
     place = at
@@ -139,7 +139,7 @@ def _year(token: Token) -> int | None:
     return int(text) if len(text) == 4 and text.isdigit() and int(text) in YEARS else None  # noqa: PLR2004
 
 
-def relative_date(tokens: Sequence[Token], at: int) -> Found | None:
+def relative_date(tokens: Sequence[Token], at: int) -> ParsedQuantity | None:
     """Read "yesterday", "last week", "next Monday"."""
     word, following = word_at(tokens, at), word_at(tokens, at + 1)
     if word in RELATIVE_DAYS:

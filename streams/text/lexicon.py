@@ -78,7 +78,7 @@ class Sense:
 
 
 @dataclass(frozen=True)
-class Entry:
+class Lexeme:
     """A dictionary word: its senses by part of speech, the most common first."""
 
     proper: bool
@@ -138,7 +138,7 @@ class Lexicon:
         self._synsets = synsets
         self._exceptions = exceptions
         self._roots = categories
-        self.entry: Callable[[str], Entry | None] = lru_cache(_REMEMBERED)(self._entry)
+        self.entry: Callable[[str], Lexeme | None] = lru_cache(_REMEMBERED)(self._entry)
         """The dictionary entry of an exact word in lower case; None if there is none."""
         self._sense: Callable[[int], Sense] = lru_cache(_REMEMBERED)(self._read_sense)
         self._above: Callable[[int], frozenset[int]] = lru_cache(_REMEMBERED)(self._ancestors)
@@ -327,13 +327,13 @@ class Lexicon:
         entry = self.entry(base)
         return entry.counts.get(pos, 0) if entry else 0
 
-    def _entry(self, word: str) -> Entry | None:
+    def _entry(self, word: str) -> Lexeme | None:
         line = self._words.get(word)
         if line is None:
             return None
         proper, senses, antonyms, derived, pertains = (*line.split("\t"), "", "", "")[:5]
         readings = [reading.split() for reading in senses.split(";")]
-        return Entry(
+        return Lexeme(
             proper=bool(proper),
             senses={reading[0][0]: _numbers(reading[1:]) for reading in readings},
             counts={reading[0][0]: int(reading[0][1:]) for reading in readings},

@@ -34,14 +34,14 @@ class Negation(NamedTuple):
     stop: int
 
 
-class Mark(NamedTuple):
+class Qualifier(NamedTuple):
     """A word that marks how something is meant, with its kind: a quantifier, a modal."""
 
     position: int
     kind: str
 
 
-class Comparison(NamedTuple):
+class Comparative(NamedTuple):
     """Whether something is "more" or "less", and of what: the lemma of the compared word."""
 
     position: int

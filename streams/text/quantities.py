@@ -18,7 +18,7 @@ from streams.text.clock_times import (
 from streams.text.dates import YEARS, date_at, iso_date, relative_date, slashed_date
 from streams.text.function_words import AUXILIARIES, FUNCTION_WORDS, MODALS
 from streams.text.numbers import Number, magnitude, range_at
-from streams.text.quantity import Found, Kind, found_in, word_at
+from streams.text.quantity import Kind, ParsedQuantity, found_in, word_at
 from streams.text.tokens import MAGNITUDES, Form, Token
 from streams.text.units import (
     BEFORE_YEARS,
@@ -38,7 +38,7 @@ from streams.text.units import (
 )
 
 
-def quantity_at(tokens: Sequence[Token], at: int) -> Found | None:
+def quantity_at(tokens: Sequence[Token], at: int) -> ParsedQuantity | None:
     """Read the longest value that begins at a token; None if none begins there."""
     token = tokens[at]
     if token.lower == "one" and _is_pronoun(tokens, at):
@@ -97,26 +97,26 @@ _BOUNDS_BEHIND = {
 # Values recognized by their form alone.
 
 
-def _verbatim(kind: Kind, part: str) -> Callable[[Sequence[Token], int], Found]:
-    def read(tokens: Sequence[Token], at: int) -> Found:
+def _verbatim(kind: Kind, part: str) -> Callable[[Sequence[Token], int], ParsedQuantity]:
+    def read(tokens: Sequence[Token], at: int) -> ParsedQuantity:
         value = tokens[at].lower.rstrip(".,;:!?/")
         return found_in(kind, {part: value}, tokens, (at, at + 1))
 
     return read
 
 
-def _code(tokens: Sequence[Token], at: int) -> Found:
+def _code(tokens: Sequence[Token], at: int) -> ParsedQuantity:
     return found_in(
         Kind.IDENTIFIER, {"id": tokens[at].lower.removeprefix("#")}, tokens, (at, at + 1)
     )
 
 
-def _placeholder(tokens: Sequence[Token], at: int) -> Found:
+def _placeholder(tokens: Sequence[Token], at: int) -> ParsedQuantity:
     name = tokens[at].lower.strip("${}<>%")
     return found_in(Kind.PLACEHOLDER, {"name": name}, tokens, (at, at + 1))
 
 
-def _version(tokens: Sequence[Token], at: int) -> Found:
+def _version(tokens: Sequence[Token], at: int) -> ParsedQuantity:
     """Read 2.3.1: 2.3 is compatible with it, 2.4 is not."""
     said = CARDINALS.get(tokens[at].lower)
     numbers = [f"{said:g}"] if said else re.split(r"[.-]", tokens[at].lower.lstrip("v"))
@@ -124,7 +124,7 @@ def _version(tokens: Sequence[Token], at: int) -> Found:
     return found_in(Kind.VERSION, parts, tokens, (at, at + 1))
 
 
-def _money(tokens: Sequence[Token], at: int) -> Found | None:
+def _money(tokens: Sequence[Token], at: int) -> ParsedQuantity | None:
     match = re.search(r"[\d,]+(?:\.\d+)?", tokens[at].text)
     if match is None:
         return None
@@ -140,7 +140,7 @@ def _money(tokens: Sequence[Token], at: int) -> Found | None:
 # Numerals and number words with their units.
 
 
-def _measured(tokens: Sequence[Token], at: int) -> Found | None:
+def _measured(tokens: Sequence[Token], at: int) -> ParsedQuantity | None:
     """Read a number with its unit."""
     number = range_at(tokens, at)
     if number is None:
@@ -171,19 +171,21 @@ def _values(number: Number, name: str, factor: float = 1.0) -> dict[str, float |
     return {name: low} if number.high is None else {name: low, "to": round(number.high * factor, 6)}
 
 
-def _share(tokens: Sequence[Token], at: int, number: Number, unit: str, stop: int) -> Found | None:
+def _share(
+    tokens: Sequence[Token], at: int, number: Number, unit: str, stop: int
+) -> ParsedQuantity | None:
     if unit not in {"%", "percent", "percentage"}:
         return None
     return found_in(Kind.SHARE, _values(number, "share", 0.01), tokens, (at, stop))
 
 
-def _ordinal_numeral(tokens: Sequence[Token], at: int, number: Number) -> Found | None:
+def _ordinal_numeral(tokens: Sequence[Token], at: int, number: Number) -> ParsedQuantity | None:
     if not re.fullmatch(r"st|[nr]d|th", number.unit):
         return None
     return found_in(Kind.ORDINAL, {"rank": number.value}, tokens, (at, number.stop))
 
 
-def _hour(tokens: Sequence[Token], at: int, number: Number) -> Found | None:
+def _hour(tokens: Sequence[Token], at: int, number: Number) -> ParsedQuantity | None:
     """Read "3 o'clock", "at 9 in the morning"."""
     stop = number.stop + 1 if word_at(tokens, number.stop) == "o'clock" else number.stop
     half, end = part_of_day(tokens, stop)
@@ -194,7 +196,7 @@ def _hour(tokens: Sequence[Token], at: int, number: Number) -> Found | None:
 
 def _half_of_unit(
     tokens: Sequence[Token], at: int, number: Number, unit: str, stop: int
-) -> Found | None:
+) -> ParsedQuantity | None:
     """Read "and a half" after a number with a unit: "one hour and a half"."""
     if [token.lower for token in tokens[stop : stop + 3]] != ["and", "a", "half"]:
         return None
@@ -204,7 +206,7 @@ def _half_of_unit(
 
 def _in_unit(
     tokens: Sequence[Token], at: int, number: Number, unit: str, stop: int
-) -> Found | None:
+) -> ParsedQuantity | None:
     base = unit.lower()
     if base not in _UNIT_WORDS and base.endswith("s") and base[:-1] in _UNIT_WORDS:
         base = base[:-1]
@@ -255,7 +257,7 @@ _ABBREVIATION_MAX = 3
 
 def _duration(
     tokens: Sequence[Token], at: int, stop: int, parts: dict[str, float | str], unit: str
-) -> Found:
+) -> ParsedQuantity:
     """Read a duration; with "ago" or "later" after it, a point in time."""
     (name, value), *_ = parts.items()
     ago = word_at(tokens, stop) in {"ago", "earlier"}
@@ -268,7 +270,7 @@ def _duration(
     return found_in(Kind.DURATION, parts, tokens, (at, stop), unit)
 
 
-def _plain(tokens: Sequence[Token], at: int, number: Number) -> Found:
+def _plain(tokens: Sequence[Token], at: int, number: Number) -> ParsedQuantity:
     span = (at, number.stop)
     before = word_at(tokens, at - 1)
     text = tokens[at].text
@@ -301,7 +303,7 @@ _BEHIND_TIMES = frozenset(
 )
 
 
-def _article_unit(tokens: Sequence[Token], at: int) -> Found | None:
+def _article_unit(tokens: Sequence[Token], at: int) -> ParsedQuantity | None:
     """Read "a week", "half an hour", "an hour and a half" as durations."""
     word = word_at(tokens, at)
     half = word == "half" and word_at(tokens, at + 1) in {"a", "an"}
@@ -322,7 +324,7 @@ def _article_unit(tokens: Sequence[Token], at: int) -> Found | None:
 _PER = frozenset(["once", "twice", "thrice", "times"])
 
 
-def _per(tokens: Sequence[Token], at: int, unit: str) -> Found:
+def _per(tokens: Sequence[Token], at: int, unit: str) -> ParsedQuantity:
     """Read the "a day" of "twice a day": a frequency, not a duration."""
     days = unit in SECONDS
     value = SECONDS[unit] if days else CALENDAR_MONTHS[unit]
@@ -330,7 +332,7 @@ def _per(tokens: Sequence[Token], at: int, unit: str) -> Found:
     return found_in(Kind.DURATION, {part: value}, tokens, (at, at + 2), unit)
 
 
-def _ordinal(tokens: Sequence[Token], at: int) -> Found | None:
+def _ordinal(tokens: Sequence[Token], at: int) -> ParsedQuantity | None:
     """Read "third", "twenty-first"; "thirds", and "second" after a number, are no ranks."""
     word = word_at(tokens, at)
     if word in ORDINALS:
@@ -342,7 +344,7 @@ def _ordinal(tokens: Sequence[Token], at: int) -> Found | None:
     return None
 
 
-def _fraction(tokens: Sequence[Token], at: int) -> Found | None:
+def _fraction(tokens: Sequence[Token], at: int) -> ParsedQuantity | None:
     """Read "half", "a quarter of", "two thirds"."""
     word, following = word_at(tokens, at), word_at(tokens, at + 1)
     if word == "half":
@@ -366,7 +368,7 @@ def _part(word: str, *, one: bool) -> float:
     return 1 / ORDINALS[over] if divides else 0.0
 
 
-def _fraction_of_unit(tokens: Sequence[Token], at: int, value: float) -> Found | None:
+def _fraction_of_unit(tokens: Sequence[Token], at: int, value: float) -> ParsedQuantity | None:
     """Read "three quarters of an hour" as a duration."""
     unit = word_at(tokens, at + 4)
     of = word_at(tokens, at + 2) == "of" and word_at(tokens, at + 3) in {"a", "an"}
@@ -375,7 +377,7 @@ def _fraction_of_unit(tokens: Sequence[Token], at: int, value: float) -> Found |
     return _in_unit(tokens, at, Number(value, at + 4), unit, at + 5)
 
 
-def _times(tokens: Sequence[Token], at: int) -> Found | None:
+def _times(tokens: Sequence[Token], at: int) -> ParsedQuantity | None:
     """Read "once a week": "once" alone is also a conjunction."""
     count = TIMES.get(word_at(tokens, at))
     per = word_at(tokens, at + 1) in {"a", "an", "per", "every", "each", "daily", "weekly", ""}
@@ -387,7 +389,7 @@ def _times(tokens: Sequence[Token], at: int) -> Found | None:
 # Dates in words.
 
 
-_READERS: Mapping[Form, tuple[Callable[[Sequence[Token], int], Found | None], ...]] = {
+_READERS: Mapping[Form, tuple[Callable[[Sequence[Token], int], ParsedQuantity | None], ...]] = {
     Form.URL: (_verbatim(Kind.IDENTIFIER, "url"),),
     Form.EMAIL: (_verbatim(Kind.IDENTIFIER, "address"),),
     Form.UUID: (_verbatim(Kind.IDENTIFIER, "id"),),

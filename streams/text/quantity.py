@@ -90,7 +90,7 @@ def _unequal(value: float | str, other: float | str, *, loosely: bool) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ParsedQuantity:
     """A value, and the index of the token after it."""
 
     quantity: Quantity
@@ -111,7 +111,7 @@ def found_in(
     tokens: Sequence[Token],
     span: tuple[int, int],
     unit: str = "",
-) -> Found:
+) -> ParsedQuantity:
     start, stop = span
     spelling = _spelt(tokens, start, stop)
-    return Found(Quantity(kind, tuple(sorted(parts.items())), spelling, unit), stop)
+    return ParsedQuantity(Quantity(kind, tuple(sorted(parts.items())), spelling, unit), stop)

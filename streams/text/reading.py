@@ -32,7 +32,7 @@ from streams.text.function_words import (
     THIRD_PERSON,
 )
 from streams.text.lexicon import Lexicon
-from streams.text.parts import Comparison, Mark, Negation, Piece, Possession, Word
+from streams.text.parts import Comparative, Negation, Piece, Possession, Qualifier, Word
 from streams.text.quantities import bound_before, bound_behind, quantity_at
 from streams.text.quantity import Kind, Quantity
 from streams.text.tokens import Form, Token, tokens
@@ -92,15 +92,15 @@ class AnalysedText:
         return tuple(_negations(self._pieces, self.lexicon))
 
     @cached_property
-    def quantifiers(self) -> tuple[Mark, ...]:
+    def quantifiers(self) -> tuple[Qualifier, ...]:
         return tuple(_quantifiers(self._pieces, self.lexicon))
 
     @cached_property
-    def modals(self) -> tuple[Mark, ...]:
+    def modals(self) -> tuple[Qualifier, ...]:
         return tuple(_modals(self._pieces))
 
     @cached_property
-    def comparisons(self) -> tuple[Comparison, ...]:
+    def comparisons(self) -> tuple[Comparative, ...]:
         return tuple(_comparisons(self._pieces, self.lexicon))
 
     @cached_property
@@ -418,7 +418,7 @@ def _lower(pieces: Sequence[Piece], at: int) -> str:
     return pieces[at].lower if 0 <= at < len(pieces) else ""
 
 
-def _quantifiers(pieces: Sequence[Piece], lexicon: Lexicon) -> Iterator[Mark]:
+def _quantifiers(pieces: Sequence[Piece], lexicon: Lexicon) -> Iterator[Qualifier]:
     for at, piece in enumerate(pieces):
         kind = QUANTIFIERS.get(piece.lower)
         if _excepts(pieces, at) or (piece.lower == "alone" and _is_set_apart(pieces, at, lexicon)):
@@ -428,7 +428,7 @@ def _quantifiers(pieces: Sequence[Piece], lexicon: Lexicon) -> Iterator[Mark]:
         idiom = degree or (piece.lower, following) == ("each", "other") or before in {"a", "at"}
         idiom = idiom or (kind == "all" and _is_period(pieces, at + 1))
         if kind and not idiom:
-            yield Mark(at, kind)
+            yield Qualifier(at, kind)
 
 
 def _is_set_apart(pieces: Sequence[Piece], at: int, lexicon: Lexicon) -> bool:
@@ -449,7 +449,7 @@ def _is_period(pieces: Sequence[Piece], at: int) -> bool:
     return timed or pieces[at].lemma in PERIODS
 
 
-def _modals(pieces: Sequence[Piece]) -> Iterator[Mark]:
+def _modals(pieces: Sequence[Piece]) -> Iterator[Qualifier]:
     for at, piece in enumerate(pieces):
         following = _lower(pieces, at + 1)
         kind = MODAL_WITH_TO.get(piece.lower) if following == "to" else None
@@ -462,16 +462,16 @@ def _modals(pieces: Sequence[Piece]) -> Iterator[Mark]:
         if polite and following != "prefer":
             kind, polite = "wish", False
         if kind and not polite and _lower(pieces, at - 1) not in ARTICLES:
-            yield Mark(at, kind)
+            yield Qualifier(at, kind)
 
 
-def _comparisons(pieces: Sequence[Piece], lexicon: Lexicon) -> Iterator[Comparison]:
+def _comparisons(pieces: Sequence[Piece], lexicon: Lexicon) -> Iterator[Comparative]:
     for at, piece in enumerate(pieces):
         if piece.lower in {"more", "less", "fewer"} and at + 1 < len(pieces):
             direction = "more" if piece.lower == "more" else "less"
-            yield Comparison(at, direction, pieces[at + 1].lemma)
+            yield Comparative(at, direction, pieces[at + 1].lemma)
         elif piece.lower.endswith("er") and _lower(pieces, at + 1) == "than":
-            yield Comparison(at, "more", lexicon.lemma(piece.lower, "a"))
+            yield Comparative(at, "more", lexicon.lemma(piece.lower, "a"))
 
 
 def _possessions(words: Sequence[Word]) -> Iterator[Possession]:

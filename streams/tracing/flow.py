@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from schemas.topics import DECISIONS, EVENTS
-from streams.model.ports import Handled, Outgoing, Process, Record
+from streams.model.ports import HandledBatch, LogRecord, OutgoingRecord, Process
 from streams.model.wrapping import WrappedProcess
 from streams.stage.flow.decisions import (
     DECISION_ID_HEADER,
@@ -19,7 +19,7 @@ from streams.stage.flow.decisions import (
     MEMORY_ID_HEADER,
     scope_of,
 )
-from streams.tracing.port import TRACEPARENT, TRACESTATE, Attributes, Headers, Step, Tracing
+from streams.tracing.port import TRACEPARENT, TRACESTATE, Attributes, Headers, TraceStep, Tracing
 
 _ATTRIBUTES = {
     KIND_HEADER: "memsieve.decision.kind",
@@ -52,10 +52,10 @@ class TracedProcess(WrappedProcess):
         self._messaging = messaging
         self._operation = operation
 
-    async def handle(self, partition: int, records: Sequence[Record]) -> Handled:
+    async def handle(self, partition: int, records: Sequence[LogRecord]) -> HandledBatch:
         since = self._tracing.now()
         handled = await self._process.handle(partition, records)
-        made: defaultdict[int | None, list[Outgoing]] = defaultdict(list)
+        made: defaultdict[int | None, list[OutgoingRecord]] = defaultdict(list)
         for one in handled.outgoing:
             made[one.cause].append(one)
         steps = {
@@ -72,12 +72,16 @@ class TracedProcess(WrappedProcess):
         outgoing = [_carrying(one, steps) for one in handled.outgoing]
         return replace(handled, outgoing=outgoing, appended=appended)
 
-    def _step(self, record: Record, made: Sequence[Outgoing], since: int, batch: int) -> Step:
+    def _step(
+        self, record: LogRecord, made: Sequence[OutgoingRecord], since: int, batch: int
+    ) -> TraceStep:
         name = f"{self._operation} {self._messaging.named(self.topic)}"
         attributes = partial(self._attributes, record, made, batch)
         return self._tracing.step(name, _context(record.headers), since, attributes)
 
-    def _attributes(self, record: Record, made: Sequence[Outgoing], batch: int) -> Attributes:
+    def _attributes(
+        self, record: LogRecord, made: Sequence[OutgoingRecord], batch: int
+    ) -> Attributes:
         """Return attributes by OpenTelemetry's conventions for messaging, and our own."""
         return {
             "messaging.system": self._messaging.system,
@@ -92,7 +96,7 @@ class TracedProcess(WrappedProcess):
         }
 
 
-def _told(record: Record, made: Sequence[Outgoing]) -> Attributes:
+def _told(record: LogRecord, made: Sequence[OutgoingRecord]) -> Attributes:
     """Return what the decision tells, which came or was made; else of the events made."""
     decision = next((one for one in (record, *made) if one.topic == DECISIONS.name), None)
     if decision is None:
@@ -109,13 +113,13 @@ def _told(record: Record, made: Sequence[Outgoing]) -> Attributes:
     }
 
 
-def _scope(records: Iterable[Record | Outgoing]) -> Attributes:
+def _scope(records: Iterable[LogRecord | OutgoingRecord]) -> Attributes:
     """Return the scope from a key: of an event all of it, of a decision its beginning."""
     scope = next(map(scope_of, records), "")
     return {"memsieve.scope": scope} if scope else {}
 
 
-def _carrying(one: Outgoing, steps: Mapping[int, Step]) -> Outgoing:
+def _carrying(one: OutgoingRecord, steps: Mapping[int, TraceStep]) -> OutgoingRecord:
     """Return a record with its step's context, in place of another that it may have."""
     step = None if one.cause is None else steps.get(one.cause)
     if step is None or not (context := step.headers):

@@ -10,7 +10,7 @@ TRACEPARENT, TRACESTATE = "traceparent", "tracestate"
 """The headers of the W3C trace context."""
 
 
-class Step(Protocol):
+class TraceStep(Protocol):
     """One step in the trace of a record. It is recorded only if it ends."""
 
     @property
@@ -32,7 +32,7 @@ class Tracing(Protocol):
 
     def step(
         self, name: str, came_with: Headers, since: int, attributes: Callable[[], Attributes]
-    ) -> Step:
+    ) -> TraceStep:
         """Begin a step, as of `since`, in the trace whose context a record came with.
 
         Without a valid context a trace begins. `attributes` is asked only if the step is sampled.

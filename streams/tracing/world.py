@@ -91,7 +91,7 @@ class OpenTelemetry:
 
 
 class _SpanStep:
-    """Implements port.Step."""
+    """Implements port.TraceStep."""
 
     def __init__(self, span: Span) -> None:
         self._span = span

@@ -14,7 +14,7 @@ from streams.store.app.reading import LogTarget
 from streams.store.cli import options
 from streams.store.cli.console import err, note, say, say_json, say_object
 from streams.verify.app import auditing, verification
-from streams.verify.app.audited import Check, Counts, Report
+from streams.verify.app.audited import Check, LogCounts, Report
 
 CODE = 8
 
@@ -24,7 +24,7 @@ def check(
     full: Annotated[
         bool, typer.Option("--full", help="Audit every record; exit with code 8 if one is wrong.")
     ] = False,
-    where: options.Reading,
+    where: options.ReadOptions,
 ) -> None:
     """Check model, policy, log and index, and suggest remedies.
 
@@ -115,7 +115,7 @@ def _show(report: Report) -> None:
         say(line, style="dim")
 
 
-def _show_counts(counts: Counts) -> None:
+def _show_counts(counts: LogCounts) -> None:
     say(f"{'events':<14}{counts.events:>9,}")
     for what, count in {**counts.decisions, "waiting": counts.waiting}.items():
         say(f"  {what:<12}{count:>9,}")

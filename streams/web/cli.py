@@ -26,7 +26,7 @@ def web(
         typer.Option("--port", min=0, max=65_535, help="The port; 0: any. [8091]"),
     ] = None,
     policy: options.Policy = None,
-    where: options.Place,
+    where: options.LogOptions,
 ) -> None:
     """Serve the web pages to review and explore, until stopped.
 

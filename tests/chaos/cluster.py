@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from schemas.topics import DECISIONS, EVENTS
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog, record_of
-from streams.model.ports import Log, Outgoing, Record, Transient
+from streams.model.ports import Log, LogRecord, OutgoingRecord, Transient
 from streams.stage.flow.takeover import DEDUPLICATOR_GROUP
 from streams.stage.flow.writer import WRITER_GROUP
 
@@ -41,9 +41,9 @@ class Progress:
         )
 
 
-async def whole(connection: Connection, topic: str, partitions: int) -> list[list[Record]]:
+async def whole(connection: Connection, topic: str, partitions: int) -> list[list[LogRecord]]:
     """Return every record of a topic, partition by partition, each with its time."""
-    found: list[list[Record]] = [[] for _ in range(partitions)]
+    found: list[list[LogRecord]] = [[] for _ in range(partitions)]
     places = [connection.place(topic, partition) for partition in range(partitions)]
     consumer: AIOKafkaConsumer[bytes, bytes] = AIOKafkaConsumer(
         enable_auto_commit=False, auto_offset_reset="earliest", **connection.options()
@@ -109,7 +109,7 @@ async def settled(
         await log.close()
 
 
-async def publish(log: Log, records: Sequence[Outgoing]) -> int:
+async def publish(log: Log, records: Sequence[OutgoingRecord]) -> int:
     """Append, again where that fails, as a producer does; return how often it failed.
 
     What failed may be there nevertheless: then it is there twice.

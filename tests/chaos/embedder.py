@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from schemas.base import ModelId
 from streams.embedding import DEFAULT_MODEL
-from streams.model.embedding import Embedded, Vector
+from streams.model.embedding import TextVector, Vector
 
 FILLERS = ("really", "truly", "certainly", "indeed", "always", "clearly", "surely", "still")
 """Words that hardly turn a vector: with one of them more, a text is nearly identical."""
@@ -35,8 +35,8 @@ class WordEmbedder:
     def dimension(self) -> int:
         return _DIMENSION
 
-    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
-        return [Embedded(vector_of(text), truncated=False) for text in texts]
+    async def embed(self, texts: Sequence[str]) -> list[TextVector]:
+        return [TextVector(vector_of(text), truncated=False) for text in texts]
 
 
 def vector_of(text: str) -> Vector:

@@ -14,11 +14,17 @@ from schemas.decisions import Change, Decision, Forward, Reject, Revision
 from schemas.memories import Memory
 from schemas.outcomes import DeadLetter
 from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS
-from streams.model.neighbours import Stored
-from streams.model.ports import Embedder, Log, Outgoing, Record
+from streams.model.neighbours import StoredMemory
+from streams.model.ports import Embedder, Log, LogRecord, OutgoingRecord
 from streams.model.scope import partition_of
 from streams.stage.core.ledger import fold
-from streams.stage.flow.decisions import DecisionsReader, Fenced, Logged, Refused, Why
+from streams.stage.flow.decisions import (
+    CountedDecision,
+    DecisionsReader,
+    LoggedFence,
+    UncountedReason,
+    UncountedRecord,
+)
 from streams.stage.flow.incoming import FORWARDED_HEADER
 from streams.store.app import policies, settings
 from streams.store.app.processes import embedded
@@ -35,7 +41,7 @@ _MARGIN = timedelta(seconds=0.25)
 _CHUNK = 1_000
 _SHOWN = 5
 
-Topics = Mapping[str, Sequence[Sequence[Record]]]
+Topics = Mapping[str, Sequence[Sequence[LogRecord]]]
 """Every record of every topic, by its name and partition."""
 
 
@@ -44,7 +50,7 @@ class Counting:
     """A decision that counts, and its record."""
 
     decision: Decision
-    record: Record
+    record: LogRecord
 
     @property
     def value(self) -> bytes:
@@ -57,7 +63,7 @@ class Sorted:
 
     counting: list[Counting] = field(default_factory=list[Counting])
     owners: list[str] = field(default_factory=list[str])
-    refused: Counter[Why] = field(default_factory=Counter[Why])
+    refused: Counter[UncountedReason] = field(default_factory=Counter[UncountedReason])
 
     @property
     def takeovers(self) -> int:
@@ -65,16 +71,16 @@ class Sorted:
         return sum(a != b for a, b in zip(self.owners, self.owners[1:], strict=False))
 
 
-def sort(records: Sequence[Record]) -> Sorted:
+def sort(records: Sequence[LogRecord]) -> Sorted:
     """Sort a partition of decisions as every reader does."""
     reader, found = DecisionsReader(), Sorted()
     for record in records:
         match reader.sort(record):
-            case Logged(decision=decision):
+            case CountedDecision(decision=decision):
                 found.counting.append(Counting(decision, record))
-            case Fenced(fence=fence):
+            case LoggedFence(fence=fence):
                 found.owners.append(fence.owner)
-            case Refused(why=why):
+            case UncountedRecord(why=why):
                 found.refused[why] += 1
     return found
 
@@ -90,7 +96,7 @@ class Recovery:
     alone: Sequence[float]
 
 
-def recovery(trouble: Trouble, role: str, answers: Sequence[Sequence[Record]]) -> Recovery:
+def recovery(trouble: Trouble, role: str, answers: Sequence[Sequence[LogRecord]]) -> Recovery:
     """Return how long it took to recover; `answers` are the records of each partition."""
     seconds: list[float] = []
     alone: list[float] = []
@@ -105,7 +111,7 @@ def recovery(trouble: Trouble, role: str, answers: Sequence[Sequence[Record]]) -
     return Recovery(seconds, alone)
 
 
-def is_astray(record: Record, partitions: int) -> bool:
+def is_astray(record: LogRecord, partitions: int) -> bool:
     """Tell whether an event has to be sent on to the partition and key of its scope."""
     try:
         scope = EVENT.decode(record.value or b"").scope
@@ -116,7 +122,7 @@ def is_astray(record: Record, partitions: int) -> bool:
 
 
 async def alone(
-    events: Sequence[Sequence[Record]],
+    events: Sequence[Sequence[LogRecord]],
     store: Path,
     *,
     embedder: Callable[[], Embedder] = WordEmbedder,
@@ -146,17 +152,19 @@ async def alone(
         return [sort(await _records(log, DECISIONS.name, p)) for p in range(partitions)]
 
 
-async def _records(log: Log, topic: str, partition: int) -> list[Record]:
-    found: list[Record] = []
+async def _records(log: Log, topic: str, partition: int) -> list[LogRecord]:
+    found: list[LogRecord] = []
     while page := await log.read(topic, partition, len(found), _CHUNK):
         found += page
     return found
 
 
-def lost(topics: Topics, decisions: Sequence[Sorted], sent: Counter[Outgoing]) -> list[str]:
+def lost(topics: Topics, decisions: Sequence[Sorted], sent: Counter[OutgoingRecord]) -> list[str]:
     """Return what was published and is not there, or not decided."""
     there = Counter(
-        Outgoing(EVENTS.name, record.partition, record.key, record.value or b"", record.headers)
+        OutgoingRecord(
+            EVENTS.name, record.partition, record.key, record.value or b"", record.headers
+        )
         for records in topics[EVENTS.name]
         for record in records
     )
@@ -178,7 +186,9 @@ def duplicated(decisions: Sequence[Sorted]) -> list[str]:
     )
     found = [place for place, count in records.items() if count > 1]
     found += [identity for identity, count in changes.items() if count > 1]
-    found += [f"partition {p}" for p, made in enumerate(decisions) if made.refused[Why.AGAIN]]
+    found += [
+        f"partition {p}" for p, made in enumerate(decisions) if made.refused[UncountedReason.AGAIN]
+    ]
     return [f"duplicated: {what}" for what in found]
 
 
@@ -270,7 +280,7 @@ def changed_otherwise(topics: Topics, expected: Sequence[Sorted]) -> list[str]:
         known = told.get(change.memory_id)
         if known is None or change.memory.version > known.version:
             told[change.memory_id] = change.memory
-    state = dict[MemoryId, Stored]()
+    state = dict[MemoryId, StoredMemory]()
     for made in expected:
         for one in made.counting:
             fold(state, one.decision)

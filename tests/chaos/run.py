@@ -13,8 +13,8 @@ from random import Random
 from schemas.topics import CHANGES, DECISIONS, EVENTS, TOPICS
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog
-from streams.model.ports import Outgoing, Transient
-from streams.stage.flow.decisions import Why
+from streams.model.ports import OutgoingRecord, Transient
+from streams.stage.flow.decisions import UncountedReason
 from tests.chaos import outcome
 from tests.chaos.cluster import Progress, progress, publish, settled, whole
 from tests.chaos.fleet import ROOT, Fleet
@@ -127,7 +127,7 @@ class Run:
             self._installation,
             {"deduplicator": options.deduplicators, "writer": options.writers},
         )
-        self._sent = Counter[Outgoing]()
+        self._sent = Counter[OutgoingRecord]()
         self._bursts = 0
         self._failed = 0
         self._report = Report(options)
@@ -272,7 +272,7 @@ class Run:
 
     def _count(self, topics: Topics, decisions: Sequence[Sorted], trouble: Trouble) -> None:
         report = self._report
-        refused = sum((made.refused for made in decisions), Counter[Why]())
+        refused = sum((made.refused for made in decisions), Counter[UncountedReason]())
         report.kinds = outcome.kinds(decisions)
         report.numbers = {
             "events published": self._sent.total(),
@@ -284,8 +284,8 @@ class Run:
             "assignments by rebalances": sum(one.assignments for one in self._fleet.all()),
             "fences written": sum(len(made.owners) for made in decisions),
             "takeovers from another owner": sum(made.takeovers for made in decisions),
-            "records refused by fence": refused[Why.STALE],
-            "records refused otherwise": refused.total() - refused[Why.STALE],
+            "records refused by fence": refused[UncountedReason.STALE],
+            "records refused otherwise": refused.total() - refused[UncountedReason.STALE],
         }
         counting = [[one.record for one in made.counting] for made in decisions]
         report.recovery = {

@@ -17,15 +17,15 @@ from schemas.memories import Target
 from schemas.topics import EVENTS
 from streams.embedding import DEFAULT_MODEL
 from streams.model.identity import decision_id, memory_id, named_memory_id
-from streams.model.ports import Outgoing
+from streams.model.ports import OutgoingRecord
 from streams.model.scope import partition_of
-from streams.stage.core.tombstones import Key, Texts, tombstone
+from streams.stage.core.tombstones import Texts, TombstoneKey, tombstone
 from streams.stage.flow.incoming import FORWARDED_HEADER
 from tests.builders import START, event, judging, memory
 from tests.chaos.embedder import FILLERS, vector_of
 
 SECRET = "a secret of more than 32 characters, for chaos"  # noqa: S105
-KEY = Key(SECRET.encode())
+KEY = TombstoneKey(SECRET.encode())
 
 _SHAPES = {
     "new": 46,
@@ -91,14 +91,14 @@ class Stream:
         self._scopes = [_Scope(ScopeName(f"chaos/scope-{n}")) for n in range(scopes)]
         self._astray = astray
         self._number = 0
-        self._sent: list[Outgoing] = []
-        self._ahead: list[Outgoing] = []
+        self._sent: list[OutgoingRecord] = []
+        self._ahead: list[OutgoingRecord] = []
 
-    def take(self, count: int) -> list[Outgoing]:
+    def take(self, count: int) -> list[OutgoingRecord]:
         """Return the records of the next events."""
         return [self._next() for _ in range(count)]
 
-    def _next(self) -> Outgoing:
+    def _next(self) -> OutgoingRecord:
         self._number += 1
         if self._ahead:
             return self._ahead.pop(0)
@@ -218,22 +218,22 @@ class Stream:
         model = ModelId(DEFAULT_MODEL)
         return tombstone(KEY, meant, vector_of(text), Texts([text]), reading, model)
 
-    def _placed(self, scope: _Scope, value: bytes) -> Outgoing:
+    def _placed(self, scope: _Scope, value: bytes) -> OutgoingRecord:
         place = partition_of(scope.name, self._partitions)
-        right = Outgoing(EVENTS.name, place, scope.name.encode(), value)
+        right = OutgoingRecord(EVENTS.name, place, scope.name.encode(), value)
         if not self._astray or not self._chance(_ASTRAY):
             return right
         elsewhere = self._rng.randrange(self._partitions)
         return self._rng.choice(
             [
-                Outgoing(EVENTS.name, elsewhere, right.key, value),
-                Outgoing(EVENTS.name, elsewhere, None, value),
-                Outgoing(EVENTS.name, place, None, value),
-                Outgoing(EVENTS.name, place, b"chaos/nobody", value),
+                OutgoingRecord(EVENTS.name, elsewhere, right.key, value),
+                OutgoingRecord(EVENTS.name, elsewhere, None, value),
+                OutgoingRecord(EVENTS.name, place, None, value),
+                OutgoingRecord(EVENTS.name, place, b"chaos/nobody", value),
             ]
         )
 
-    def _poison(self, scope: _Scope) -> Outgoing:
+    def _poison(self, scope: _Scope) -> OutgoingRecord:
         """Return a record that can never be decided on."""
         good = self._encoded(scope, text=self._fact(scope))
         place, key = partition_of(scope.name, self._partitions), scope.name.encode()
@@ -248,7 +248,7 @@ class Stream:
                 (good, ((FORWARDED_HEADER, b"memory.events/0/0"),)),
             ]
         )
-        return Outgoing(EVENTS.name, place, b"astray" if headers else key, value, headers)
+        return OutgoingRecord(EVENTS.name, place, b"astray" if headers else key, value, headers)
 
     def _chance(self, share: float) -> bool:
         return self._rng.random() < share

@@ -17,7 +17,7 @@ from streams.log.consumer import Consumer
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog
 from streams.log.memory_log import MemoryLog
-from streams.model.fences import Reached
+from streams.model.fences import ReadPosition
 from streams.model.identity import decision_id, memory_id
 from streams.model.policy import Policy
 from streams.model.ports import UNFOLLOWED, Fatal, Index, Log, Process
@@ -42,8 +42,8 @@ from streams.store.app.cluster_client import (
     Waiting,
     watched,
 )
-from streams.store.app.dry_run import DryRunClient, Means, over
-from streams.store.app.embedding import Chosen
+from streams.store.app.dry_run import DecidingDependencies, DryRunClient, over
+from streams.store.app.embedding import ChosenModel
 from streams.store.app.processes import embedded
 from streams.store.app.reading import LogTarget
 from streams.store.app.requests import open_client
@@ -68,7 +68,7 @@ Make = Callable[[pytest.FixtureRequest, Path, Policy], AbstractAsyncContextManag
 @asynccontextmanager
 async def store(_: pytest.FixtureRequest, path: Path, rules: Policy) -> AsyncGenerator[Client]:
     wanted = settings.load({"store": path / "store", "index": {"kind": "exact"}})
-    chosen = Chosen(wanted, rules, EMBEDDER)
+    chosen = ChosenModel(wanted, rules, EMBEDDER)
     async with embedded(wanted, rules, EMBEDDER, quiet):
         pass  # now there is one
     target = LogTarget.of_store(wanted)
@@ -78,7 +78,7 @@ async def store(_: pytest.FixtureRequest, path: Path, rules: Policy) -> AsyncGen
 
 @asynccontextmanager
 async def dry_run(_: pytest.FixtureRequest, __: Path, rules: Policy) -> AsyncGenerator[Client]:
-    yield DryRunClient(rules, Means(EMBEDDER, judging()), batch_records=2)
+    yield DryRunClient(rules, DecidingDependencies(EMBEDDER, judging()), batch_records=2)
 
 
 @asynccontextmanager
@@ -287,7 +287,7 @@ class TestClusterClient:
         async def memories() -> Index:
             looks.append(len(looks))
             if len(looks) > 1:
-                await index.keep_level(0, Reached(1), since=UNFOLLOWED)
+                await index.keep_level(0, ReadPosition(1), since=UNFOLLOWED)
             return index
 
         other = ClusterClient(log, memories, NO_WAITING, reached)
@@ -318,7 +318,7 @@ class TestClusterClient:
 
 
 async def test_a_dry_run_over_memories_leaves_them_as_they_are() -> None:
-    means = Means(EMBEDDER, judging())
+    means = DecidingDependencies(EMBEDDER, judging())
     kept = DryRunClient(policy(), means)
     await kept.submit([FIRST])
     tried = await over(await kept.index(), policy(), means)

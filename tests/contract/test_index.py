@@ -25,10 +25,10 @@ from streams.index.edge import EdgeIndex
 from streams.index.exact import ExactIndex
 from streams.index.qdrant import QdrantIndex, collection_name
 from streams.model.embedding import Vector
-from streams.model.fences import BEGINNING, Epoch, Reached
+from streams.model.fences import BEGINNING, Epoch, ReadPosition
 from streams.model.identity import content_key
-from streams.model.neighbours import Known, Stored
-from streams.model.ports import UNFOLLOWED, Followed, Index, NoStore, Query, Transient
+from streams.model.neighbours import KnownEvent, StoredMemory
+from streams.model.ports import UNFOLLOWED, Index, NoStore, PartitionLevel, Query, Transient
 from tests.builders import (
     DIMENSION,
     MODEL,
@@ -123,18 +123,18 @@ INDEXES: Mapping[str, Make] = {
 }
 
 
-def retired(number: int, text: str = "Ana likes tea.", **fields: Any) -> Stored:
+def retired(number: int, text: str = "Ana likes tea.", **fields: Any) -> StoredMemory:
     gone = Superseded(by=MemoryId(identity(999)), at=START, reason="same-fact")
     return stored(text, id=identity(number), status=Standing.SUPERSEDED, superseded=gone, **fields)
 
 
-def forgotten(number: int, scope: ScopeName, vector: Vector) -> Stored:
+def forgotten(number: int, scope: ScopeName, vector: Vector) -> StoredMemory:
     gone = Superseded(by=None, at=START, reason="forgotten")
     fields = {"scope": scope, "status": Standing.FORGOTTEN, "superseded": gone}
     return stored("forgotten", vector, id=identity(number), **fields)
 
 
-def ids(found: Sequence[Stored]) -> list[str]:
+def ids(found: Sequence[StoredMemory]) -> list[str]:
     return [one.memory.id for one in found]
 
 
@@ -149,13 +149,13 @@ async def search(
     scope: ScopeName = SCOPE,
     limit: int = 100,
     floor: float = -1.0,
-) -> list[Stored]:
+) -> list[StoredMemory]:
     query = Query(scope, unit(1) if vector is None else vector, limit, floor)
     (found,) = await index.search([query])
     return found
 
 
-async def followed(index: Index) -> Mapping[int, Followed]:
+async def followed(index: Index) -> Mapping[int, PartitionLevel]:
     level = await index.level()
     return {} if level is None else level.partitions
 
@@ -166,16 +166,18 @@ def told(reached: int, since: int) -> str:
     return f"{place} .*applied first$"
 
 
-def newest(known: Stored, change: Stored) -> Stored:
+def newest(known: StoredMemory, change: StoredMemory) -> StoredMemory:
     """Return what a memory is after a write that may have come late."""
     return known if change.memory.version <= known.memory.version else change
 
 
-async def everything(index: Index, scope: ScopeName | None = None) -> list[Stored]:
+async def everything(index: Index, scope: ScopeName | None = None) -> list[StoredMemory]:
     return [one async for one in index.scan(scope)]
 
 
-def assert_same(found: Sequence[Stored], expected: Sequence[Stored], *, bits: bool = True) -> None:
+def assert_same(
+    found: Sequence[StoredMemory], expected: Sequence[StoredMemory], *, bits: bool = True
+) -> None:
     """Compare memories, and vectors bit for bit, or to what float32 can tell apart."""
     assert [one.memory for one in found] == [one.memory for one in expected]
     for one, other in zip(found, expected, strict=True):
@@ -191,7 +193,7 @@ def assert_same(found: Sequence[Stored], expected: Sequence[Stored], *, bits: bo
             np.testing.assert_allclose(vector, other.variants[key], atol=1e-6)
 
 
-def cosine(query: Vector, found: Stored) -> float:
+def cosine(query: Vector, found: StoredMemory) -> float:
     """Return the cosine of a query and the nearest wording of a memory."""
     exact = query.astype(np.float64)
     return max(float(np.dot(exact, one.astype(np.float64))) for one in found.wordings.values())
@@ -218,7 +220,7 @@ class TestIndex:
         assert len(await everything(index)) == 1
 
     async def test_a_memory_comes_back_whole(self, index: Index) -> None:
-        full = Stored(
+        full = StoredMemory(
             memory(
                 "Ana drinks her tea\nwithout milk — “always”. 🫖\t\u2028" + "x" * 60_000,
                 version=7,
@@ -361,11 +363,11 @@ class TestIndex:
         assert await index.level() is None
         await index.write([stored(id=identity(1)), stored("milk", id=identity(2))])
         assert await index.count() == 2
-        first, second = Reached(11, Epoch(2, "a"), 5), Reached(12, Epoch(11, "b"), 6)
-        other = await index.keep_level(0, Reached(7), since=UNFOLLOWED)
+        first, second = ReadPosition(11, Epoch(2, "a"), 5), ReadPosition(12, Epoch(11, "b"), 6)
+        other = await index.keep_level(0, ReadPosition(7), since=UNFOLLOWED)
         begun = await index.keep_level(3, first, since=UNFOLLOWED)
         raised = await index.keep_level(3, second, since=begun)
-        assert [one.reached for one in (other, begun, raised)] == [Reached(7), first, second]
+        assert [one.reached for one in (other, begun, raised)] == [ReadPosition(7), first, second]
         assert raised.index == begun.index
         level = await index.level()
         assert level is not None
@@ -373,44 +375,44 @@ class TestIndex:
         assert level.memories in {0, 2}
 
     async def test_a_level_is_no_memory(self, index: Index) -> None:
-        await index.keep_level(0, Reached(7), since=UNFOLLOWED)
+        await index.keep_level(0, ReadPosition(7), since=UNFOLLOWED)
         assert await index.count() == 0
         assert await everything(index) == []
         assert await search(index) == []
 
     async def test_a_level_may_be_kept_before_anything_was_followed(self, index: Index) -> None:
         begun = await index.keep_level(0, BEGINNING, since=UNFOLLOWED)
-        assert begun == Followed(BEGINNING, begun.index) != UNFOLLOWED
+        assert begun == PartitionLevel(BEGINNING, begun.index) != UNFOLLOWED
         assert await followed(index) == {0: begun}
         with pytest.raises(Transient, match=told(0, 0)):
-            await index.keep_level(0, Reached(7), since=UNFOLLOWED)
-        kept = await index.keep_level(0, Reached(7), since=begun)
-        assert kept == Followed(Reached(7), begun.index)
+            await index.keep_level(0, ReadPosition(7), since=UNFOLLOWED)
+        kept = await index.keep_level(0, ReadPosition(7), since=begun)
+        assert kept == PartitionLevel(ReadPosition(7), begun.index)
 
     @pytest.mark.parametrize("offset", [0, 7, 12])
     async def test_a_level_is_never_lowered(self, index: Index, offset: int) -> None:
-        kept = await index.keep_level(0, Reached(12, Epoch(11, "b"), 6), since=UNFOLLOWED)
-        lower = Reached(offset, Epoch(2, "a"), 5)
-        for since in (BEGINNING, Reached(7), kept.reached):
-            assert await index.keep_level(0, lower, since=Followed(since, kept.index)) == kept
+        kept = await index.keep_level(0, ReadPosition(12, Epoch(11, "b"), 6), since=UNFOLLOWED)
+        lower = ReadPosition(offset, Epoch(2, "a"), 5)
+        for since in (BEGINNING, ReadPosition(7), kept.reached):
+            assert await index.keep_level(0, lower, since=PartitionLevel(since, kept.index)) == kept
         assert await followed(index) == {0: kept}
 
     async def test_a_level_covers_what_was_applied_twice(self, index: Index) -> None:
-        kept = await index.keep_level(0, Reached(7), since=UNFOLLOWED)
-        raised = Followed(Reached(12), kept.index)
-        since = Followed(Reached(5), kept.index)
-        assert await index.keep_level(0, Reached(12), since=since) == raised
+        kept = await index.keep_level(0, ReadPosition(7), since=UNFOLLOWED)
+        raised = PartitionLevel(ReadPosition(12), kept.index)
+        since = PartitionLevel(ReadPosition(5), kept.index)
+        assert await index.keep_level(0, ReadPosition(12), since=since) == raised
         assert await followed(index) == {0: raised}
 
     @pytest.mark.parametrize("offset", [3, 7, 12])
     async def test_who_begins_where_somebody_else_has_begun_is_told(
         self, index: Index, offset: int
     ) -> None:
-        kept = await index.keep_level(0, Reached(7), since=UNFOLLOWED)
+        kept = await index.keep_level(0, ReadPosition(7), since=UNFOLLOWED)
         with pytest.raises(Transient, match=told(7, 0)):
-            await index.keep_level(0, Reached(offset), since=UNFOLLOWED)
+            await index.keep_level(0, ReadPosition(offset), since=UNFOLLOWED)
         assert await followed(index) == {0: kept}
-        other = await index.keep_level(1, Reached(offset), since=UNFOLLOWED)
+        other = await index.keep_level(1, ReadPosition(offset), since=UNFOLLOWED)
         assert await followed(index) == {0: kept, 1: other}
 
     @pytest.mark.parametrize("since", [0, 3, 7, 9])
@@ -418,17 +420,21 @@ class TestIndex:
         self, index: Index, since: int
     ) -> None:
         """What lay before was applied, but to another one, however far this one goes."""
-        kept = await index.keep_level(0, Reached(7), since=UNFOLLOWED)
+        kept = await index.keep_level(0, ReadPosition(7), since=UNFOLLOWED)
         for token in ("", "another", kept.index[:-1], f"{kept.index}0", kept.index.upper() + "g"):
             with pytest.raises(Transient, match=told(7, since)):
-                await index.keep_level(0, Reached(12), since=Followed(Reached(since), token))
+                await index.keep_level(
+                    0, ReadPosition(12), since=PartitionLevel(ReadPosition(since), token)
+                )
         assert await followed(index) == {0: kept}
 
     async def test_an_index_that_nobody_has_followed_is_told_from_another(
         self, index: Index
     ) -> None:
         with pytest.raises(Transient, match=told(0, 7)):
-            await index.keep_level(0, Reached(12), since=Followed(Reached(7), "another"))
+            await index.keep_level(
+                0, ReadPosition(12), since=PartitionLevel(ReadPosition(7), "another")
+            )
         assert await index.level() is None
 
     @pytest.mark.parametrize("offset", [5, 12])
@@ -436,29 +442,31 @@ class TestIndex:
         self, index: Index, offset: int
     ) -> None:
         """It was set back to a copy of itself: the token is the same, what came after is gone."""
-        kept = await index.keep_level(0, Reached(3), since=UNFOLLOWED)
-        other = await index.keep_level(1, Reached(20), since=UNFOLLOWED)
+        kept = await index.keep_level(0, ReadPosition(3), since=UNFOLLOWED)
+        other = await index.keep_level(1, ReadPosition(20), since=UNFOLLOWED)
         with pytest.raises(Transient, match=told(3, 7)):
-            await index.keep_level(0, Reached(offset), since=Followed(Reached(7), kept.index))
+            await index.keep_level(
+                0, ReadPosition(offset), since=PartitionLevel(ReadPosition(7), kept.index)
+            )
         assert await followed(index) == {0: kept, 1: other}
 
     @pytest.mark.parametrize("refilled", [3, 7, 20])
     async def test_an_index_that_was_emptied_is_told(self, index: Index, refilled: int) -> None:
         """Also once it is filled anew, however far."""
-        kept = await index.keep_level(0, Reached(7), since=UNFOLLOWED)
+        kept = await index.keep_level(0, ReadPosition(7), since=UNFOLLOWED)
         await index.clear()
         with pytest.raises(Transient, match=told(0, 7)):
-            await index.keep_level(0, Reached(12), since=kept)
+            await index.keep_level(0, ReadPosition(12), since=kept)
         assert await index.level() is None
-        anew = await index.keep_level(0, Reached(refilled), since=UNFOLLOWED)
+        anew = await index.keep_level(0, ReadPosition(refilled), since=UNFOLLOWED)
         assert anew.index != kept.index
         with pytest.raises(Transient, match=told(refilled, 7)):
-            await index.keep_level(0, Reached(12), since=kept)
+            await index.keep_level(0, ReadPosition(12), since=kept)
         assert await followed(index) == {0: anew}
 
     async def test_forgets_everything_and_can_be_used_again(self, index: Index) -> None:
         await index.write([stored(id=identity(1))])
-        await index.keep_level(0, Reached(7), since=UNFOLLOWED)
+        await index.keep_level(0, ReadPosition(7), since=UNFOLLOWED)
         await index.clear()
         assert (await index.count(), await index.level()) == (0, None)
         assert await everything(index) == []
@@ -480,7 +488,7 @@ class TestIndex:
         )
         found = await index.with_content([milk, tea, ContentKey("unheard of"), tea])
         assert found == {
-            tea: [Stored(memory("tea", id=identity(n)), None) for n in (3, 4, 5)],
+            tea: [StoredMemory(memory("tea", id=identity(n)), None) for n in (3, 4, 5)],
         }
 
     async def test_knows_the_newest_decisions_that_made_a_memory(self, index: Index) -> None:
@@ -492,13 +500,13 @@ class TestIndex:
         await index.write([known, gone])
         asked = [third[0], first[0], DecisionId(identity(6)), first[0]]
         assert await index.decided(asked) == {
-            first[0]: Known(first[1], frozenset([known.memory.id])),
-            third[0]: Known(third[1], frozenset([gone.memory.id])),
+            first[0]: KnownEvent(first[1], frozenset([known.memory.id])),
+            third[0]: KnownEvent(third[1], frozenset([gone.memory.id])),
         }
         assert (await index.get([known.memory.id]))[known.memory.id].decided == (first, second)
         seen_again = stored(id=identity(1), version=2, observation_count=2)
         await index.write([replace(seen_again, decided=(second,))])
-        still = {second[0]: Known(second[1], frozenset([known.memory.id]))}
+        still = {second[0]: KnownEvent(second[1], frozenset([known.memory.id]))}
         assert await index.decided([first[0], second[0]]) == still
         assert await index.decided([]) == {}
 
@@ -507,10 +515,10 @@ class TestIndex:
         two = [replace(stored(id=identity(n)), decided=(both,)) for n in (1, 2)]
         await index.write(two)
         ids_of = frozenset(one.memory.id for one in two)
-        assert await index.decided([both[0]]) == {both[0]: Known(both[1], ids_of)}
+        assert await index.decided([both[0]]) == {both[0]: KnownEvent(both[1], ids_of)}
         await index.write([stored(id=identity(1), version=2)])
         left = frozenset([two[1].memory.id])
-        assert await index.decided([both[0]]) == {both[0]: Known(both[1], left)}
+        assert await index.decided([both[0]]) == {both[0]: KnownEvent(both[1], left)}
 
     async def test_finds_what_was_found_to_contradict_a_memory(self, index: Index) -> None:
         """Of several all that are live, by id, with the versions that were seen."""
@@ -615,8 +623,8 @@ class TestIndex:
         for version in (2, 3):
             found = await index.get([one.memory.id for one in given])
             again = [memory(id=one.memory.id, version=version) for one in given]
-            await index.write([Stored(one, found[one.id].vector) for one in again])
-            expected = [Stored(a, one.vector) for a, one in zip(again, given, strict=True)]
+            await index.write([StoredMemory(one, found[one.id].vector) for one in again])
+            expected = [StoredMemory(a, one.vector) for a, one in zip(again, given, strict=True)]
             assert_same(await everything(index), expected)
 
     async def test_a_state_without_its_vector_is_refused(self, index: Index) -> None:
@@ -634,12 +642,12 @@ class TestIndex:
         gone = retired(2, version=3, vector=unit(0, 1))
         await index.write([known, gone])
         late = [memory("old text", id=identity(n), version=version) for n in (1, 2)]
-        await index.write([Stored(one, unit(0, 0, 1)) for one in late])
+        await index.write([StoredMemory(one, unit(0, 0, 1)) for one in late])
         assert_same(await everything(index), [known, gone])
         assert ids(await search(index)) == numbers(1)
         [(decision, content)] = decided
         held_by = frozenset([known.memory.id])
-        assert await index.decided([decision]) == {decision: Known(content, held_by)}
+        assert await index.decided([decision]) == {decision: KnownEvent(content, held_by)}
         assert await index.with_content([late[0].content_key]) == {}
 
     async def test_who_writes_late_cannot_retire(self, index: Index) -> None:
@@ -721,14 +729,14 @@ UNITS = (
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> list[list[Stored]]:
+def histories(draw: st.DrawFn) -> list[list[StoredMemory]]:
     """Batches of writes to a few ids: new states and retirements.
 
     Some come late: the memory may be at that version, or further.
     """
-    batches: list[list[Stored]] = []
+    batches: list[list[StoredMemory]] = []
     for latest in range(1, draw(st.integers(1, 4)) + 1):
-        batch: list[Stored] = []
+        batch: list[StoredMemory] = []
         for number in sorted(draw(st.sets(st.integers(0, 19), max_size=12))):
             version = draw(st.integers(1, latest))
             make = retired if draw(st.integers(0, 4)) == 0 else live
@@ -754,7 +762,7 @@ def decided_by(number: int, versions: int) -> tuple[tuple[DecisionId, ContentKey
     )
 
 
-def live(number: int, text: str, **fields: Any) -> Stored:
+def live(number: int, text: str, **fields: Any) -> StoredMemory:
     return stored(text, id=identity(number), **fields)
 
 
@@ -780,7 +788,10 @@ QUERIES = st.lists(
 )
 @given(history=histories(), queries=QUERIES)
 async def test_every_index_agrees_with_the_exact_one(
-    make: Make, request: pytest.FixtureRequest, history: list[list[Stored]], queries: list[Query]
+    make: Make,
+    request: pytest.FixtureRequest,
+    history: list[list[StoredMemory]],
+    queries: list[Query],
 ) -> None:
     with tempfile.TemporaryDirectory() as directory:
         async with make(request, Path(directory)) as index:
@@ -788,7 +799,9 @@ async def test_every_index_agrees_with_the_exact_one(
             await assert_agreement(index, history, queries)
 
 
-async def assert_agreement(index: Index, history: list[list[Stored]], queries: list[Query]) -> None:
+async def assert_agreement(
+    index: Index, history: list[list[StoredMemory]], queries: list[Query]
+) -> None:
     """Write a history to an index and to the exact one, and ask both everything."""
     reference = ExactIndex()
     for batch in history:
@@ -813,7 +826,7 @@ async def assert_agreement(index: Index, history: list[list[Stored]], queries: l
 
 
 def assert_congruent(
-    query: Query, near: list[Stored], nearest: list[Stored], allowed: set[MemoryId]
+    query: Query, near: list[StoredMemory], nearest: list[StoredMemory], allowed: set[MemoryId]
 ) -> None:
     """Compare two answers: only memories within SAME of the edge of the answer may differ."""
     scores = [cosine(query.vector, one) for one in near]
@@ -884,16 +897,16 @@ class TestEdgeIndex:
         self, path: Path
     ) -> None:
         index = EdgeIndex(path, DIMENSION)
-        kept = await index.keep_level(0, Reached(7, Epoch(2, "a"), 5), since=UNFOLLOWED)
+        kept = await index.keep_level(0, ReadPosition(7, Epoch(2, "a"), 5), since=UNFOLLOWED)
         await index.close()
         index = EdgeIndex(path, DIMENSION)
         assert await followed(index) == {0: kept}
-        raised = await index.keep_level(0, Reached(12), since=kept)
-        assert raised == Followed(Reached(12), kept.index)
+        raised = await index.keep_level(0, ReadPosition(12), since=kept)
+        assert raised == PartitionLevel(ReadPosition(12), kept.index)
         await index.close()
         shutil.rmtree(path)
         index = EdgeIndex(path, DIMENSION)
-        anew = await index.keep_level(0, Reached(20), since=UNFOLLOWED)
+        anew = await index.keep_level(0, ReadPosition(20), since=UNFOLLOWED)
         assert anew.index != kept.index
         await index.close()
 
@@ -991,8 +1004,8 @@ class TestEdgeIndex:
     ) -> None:
         index = EdgeIndex(path, DIMENSION)
         known = Memory.model_validate_json(memory(**awkward).model_dump_json())
-        await index.write([Stored(known, unit(1))])
-        assert_same(list((await index.get([known.id])).values()), [Stored(known, unit(1))])
+        await index.write([StoredMemory(known, unit(1))])
+        assert_same(list((await index.get([known.id])).values()), [StoredMemory(known, unit(1))])
 
 
 def overwrite(path: Path, pattern: str) -> None:

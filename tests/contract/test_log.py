@@ -24,15 +24,15 @@ from streams.log.kafka.log import KafkaLog
 from streams.log.local_broker import LocalBroker
 from streams.log.memory_log import MemoryLog
 from streams.model.ports import (
-    Committed,
+    CommittedOffset,
     Fatal,
     Ingestion,
     Log,
+    LogRecord,
     Lookup,
-    Mark,
     NoStore,
-    Outgoing,
-    Record,
+    OutgoingRecord,
+    SourceMark,
     Transient,
 )
 from tests.support.kafka_topics import make_topics
@@ -42,13 +42,13 @@ ROOT = Path(__file__).parents[2]
 WHO, ALSO = "who", "also"
 """The headers that a Lookup under test is asked to index."""
 
-AWKWARD: Sequence[Outgoing] = (
-    Outgoing("", 0, None, b""),
-    Outgoing("", 0, b"", b"{}"),
-    Outgoing("", 0, b"\x00\xff", bytes(range(256))),
-    Outgoing("", 0, "Käse 🧀".encode(), b"x" * 100_000),
-    Outgoing("", 0, b"k", b"v", (("empty", b""), ("none", None))),
-    Outgoing("", 0, b"k", b"v", (("raw", b"\xff\x00\xfe"), ("raw", b"again"), ("ä", b"1"))),
+AWKWARD: Sequence[OutgoingRecord] = (
+    OutgoingRecord("", 0, None, b""),
+    OutgoingRecord("", 0, b"", b"{}"),
+    OutgoingRecord("", 0, b"\x00\xff", bytes(range(256))),
+    OutgoingRecord("", 0, "Käse 🧀".encode(), b"x" * 100_000),
+    OutgoingRecord("", 0, b"k", b"v", (("empty", b""), ("none", None))),
+    OutgoingRecord("", 0, b"k", b"v", (("raw", b"\xff\x00\xfe"), ("raw", b"again"), ("ä", b"1"))),
 )
 """Records that a careless log changes; the topic is filled in by the test."""
 
@@ -115,13 +115,15 @@ def many(tmp_path: Path) -> str:
     return f"{tmp_path.name}.many"
 
 
-def out(topic: str, value: str, partition: int = 0, **headers: str) -> Outgoing:
+def out(topic: str, value: str, partition: int = 0, **headers: str) -> OutgoingRecord:
     pairs = tuple((name, text.encode()) for name, text in headers.items())
-    return Outgoing(topic, partition, None, value.encode(), pairs)
+    return OutgoingRecord(topic, partition, None, value.encode(), pairs)
 
 
-def as_read(record: Outgoing, offset: int) -> Record:
-    return Record(record.topic, record.partition, offset, record.key, record.value, record.headers)
+def as_read(record: OutgoingRecord, offset: int) -> LogRecord:
+    return LogRecord(
+        record.topic, record.partition, offset, record.key, record.value, record.headers
+    )
 
 
 async def values(log: Log, topic: str, partition: int = 0, offset: int = 0) -> list[str]:
@@ -235,7 +237,7 @@ class TestLog:
         assert found == {offset: f"{n}".encode() for n, offset in enumerate(offsets)}
 
     async def test_bytes_come_back_as_they_were(self, log: Log, one: str) -> None:
-        given = [Outgoing(one, 0, r.key, r.value, r.headers) for r in AWKWARD]
+        given = [OutgoingRecord(one, 0, r.key, r.value, r.headers) for r in AWKWARD]
         offsets = await log.append(given)
         assert await log.read(one, 0, 0, 100) == [
             as_read(record, offset) for record, offset in zip(given, offsets, strict=True)
@@ -246,17 +248,21 @@ class TestLog:
         assert await log.committed("group", one, 0) is None
 
     async def test_a_commit_comes_back_with_its_metadata(self, log: Log, one: str) -> None:
-        for place in (Committed(0), Committed(7, "Käse\n" * 50), Committed(3, "back again")):
+        for place in (
+            CommittedOffset(0),
+            CommittedOffset(7, "Käse\n" * 50),
+            CommittedOffset(3, "back again"),
+        ):
             await log.commit("group", one, 0, place)
             assert await log.committed("group", one, 0) == place
 
     async def test_groups_and_partitions_have_places_of_their_own(
         self, log: Log, one: str, many: str
     ) -> None:
-        await log.commit("reader", many, 1, Committed(4, "reader"))
-        await log.commit("writer", many, 1, Committed(9, "writer"))
-        assert await log.committed("reader", many, 1) == Committed(4, "reader")
-        assert await log.committed("writer", many, 1) == Committed(9, "writer")
+        await log.commit("reader", many, 1, CommittedOffset(4, "reader"))
+        await log.commit("writer", many, 1, CommittedOffset(9, "writer"))
+        assert await log.committed("reader", many, 1) == CommittedOffset(4, "reader")
+        assert await log.committed("writer", many, 1) == CommittedOffset(9, "writer")
         assert await log.committed("reader", many, 0) is None
         assert await log.committed("reader", one, 0) is None
 
@@ -288,7 +294,7 @@ class TestLookup:
     async def test_a_record_is_found_once_and_by_each_of_its_values(
         self, log: SearchableLog, one: str
     ) -> None:
-        twice = Outgoing(one, 0, None, b"v", ((WHO, b"ana"), (WHO, b"bob"), (WHO, b"ana")))
+        twice = OutgoingRecord(one, 0, None, b"v", ((WHO, b"ana"), (WHO, b"bob"), (WHO, b"ana")))
         (offset,) = await log.append([twice])
         for values_asked in (["ana"], ["bob"], ["bob", "ana"]):
             assert await log.find(one, WHO, values_asked) == [as_read(twice, offset)]
@@ -344,7 +350,7 @@ class TestLookup:
     async def test_a_header_without_text_is_no_reason_to_fail(
         self, log: SearchableLog, one: str
     ) -> None:
-        await log.append([Outgoing(one, 0, None, b"v", ((WHO, None), (WHO, b"\xff\xfe")))])
+        await log.append([OutgoingRecord(one, 0, None, b"v", ((WHO, None), (WHO, b"\xff\xfe")))])
         assert await log.find(one, WHO, ["ana"]) == []
 
     async def test_asking_in_an_unknown_topic_is_fatal(self, log: SearchableLog) -> None:
@@ -364,7 +370,10 @@ class TestIntake:
         assert await log.mark("chat.jsonl") is None
 
     async def test_sets_the_mark_with_the_records(self, log: TakingLog, one: str) -> None:
-        first, second = Mark(2, "d1", complete=False), Mark(3, "d2", complete=True)
+        first, second = (
+            SourceMark(2, "d1", complete=False),
+            SourceMark(3, "d2", complete=True),
+        )
         await log.ingest([out(one, "a"), out(one, "b")], "Käse.jsonl", first)
         assert await log.mark("Käse.jsonl") == first
         await log.ingest([out(one, "c")], "Käse.jsonl", second)
@@ -373,20 +382,20 @@ class TestIntake:
         assert await values(log, one) == ["a", "b", "c"]
 
     async def test_a_mark_may_move_without_records(self, log: TakingLog, one: str) -> None:
-        await log.ingest([], "empty.jsonl", Mark(0, "", complete=True))
-        assert await log.mark("empty.jsonl") == Mark(0, "", complete=True)
+        await log.ingest([], "empty.jsonl", SourceMark(0, "", complete=True))
+        assert await log.mark("empty.jsonl") == SourceMark(0, "", complete=True)
         assert await log.end(one, 0) == 0
 
     @pytest.mark.parametrize("broken", [0, 1, 2])
     async def test_takes_in_records_and_mark_or_neither(
         self, log: TakingLog, one: str, broken: int
     ) -> None:
-        before = Mark(1, "before", complete=False)
+        before = SourceMark(1, "before", complete=False)
         await log.ingest([out(one, "kept")], "chat.jsonl", before)
         records = [out(one, "lost"), out(one, "lost too")]
         records.insert(broken, out("unheard.of", "fails"))
         with pytest.raises(Fatal, match=r"unheard\.of"):
-            await log.ingest(records, "chat.jsonl", Mark(4, "after", complete=True))
+            await log.ingest(records, "chat.jsonl", SourceMark(4, "after", complete=True))
         assert await log.mark("chat.jsonl") == before
         assert await values(log, one) == ["kept"]
         assert await log.append([out(one, "next")]) == [1]
@@ -501,7 +510,9 @@ class TestLocalBroker:
     @pytest.mark.parametrize(
         "bad", [out("unheard.of", "x"), out("t", "x", 2)], ids=["topic", "partition"]
     )
-    async def test_an_append_is_done_whole_or_not_at_all(self, path: Path, bad: Outgoing) -> None:
+    async def test_an_append_is_done_whole_or_not_at_all(
+        self, path: Path, bad: OutgoingRecord
+    ) -> None:
         broker = open_broker(path)
         broker.create("t", 2)
         with pytest.raises(Fatal, match=bad.topic):
@@ -514,18 +525,18 @@ class TestLocalBroker:
     async def test_a_reopened_file_has_everything(self, path: Path) -> None:
         broker = open_broker(path)
         broker.create("t", 2)
-        given = [Outgoing("t", 1, r.key, r.value, r.headers) for r in AWKWARD]
+        given = [OutgoingRecord("t", 1, r.key, r.value, r.headers) for r in AWKWARD]
         await broker.append([*given, out("t", "b", who="ana")])
-        await broker.commit("g", "t", 1, Committed(3, "noted"))
-        await broker.ingest([out("t", "c")], "chat.jsonl", Mark(1, "d", complete=True))
+        await broker.commit("g", "t", 1, CommittedOffset(3, "noted"))
+        await broker.ingest([out("t", "c")], "chat.jsonl", SourceMark(1, "d", complete=True))
         broker.close()
 
         again = open_broker(path)
         assert await again.partitions("t") == 2
         assert await again.read("t", 1, 0, 100) == [as_read(r, n) for n, r in enumerate(given)]
         assert await values(again, "t") == ["b", "c"]
-        assert await again.committed("g", "t", 1) == Committed(3, "noted")
-        assert await again.mark("chat.jsonl") == Mark(1, "d", complete=True)
+        assert await again.committed("g", "t", 1) == CommittedOffset(3, "noted")
+        assert await again.mark("chat.jsonl") == SourceMark(1, "d", complete=True)
         assert [r.value for r in await again.find("t", WHO, ["ana"])] == [b"b"]
         assert await again.append([out("t", "d")]) == [2]
         again.close()
@@ -535,8 +546,8 @@ class TestLocalBroker:
         assert killed.returncode == -signal.SIGKILL, killed.stderr
         broker = open_broker(path)
         assert await values(broker, "t") == ["appended", "taken"]
-        assert await broker.committed("g", "t", 0) == Committed(1, "noted")
-        assert await broker.mark("s") == Mark(1, "d", complete=True)
+        assert await broker.committed("g", "t", 0) == CommittedOffset(1, "noted")
+        assert await broker.mark("s") == SourceMark(1, "d", complete=True)
         assert await broker.append([out("t", "next")]) == [2]
         broker.close()
 
@@ -616,7 +627,7 @@ class TestLocalBroker:
         with refused("cannot be written", path):
             await reader.append([out("t", "a")])
         with refused("cannot be written", path):
-            await reader.commit("g", "t", 0, Committed(1))
+            await reader.commit("g", "t", 0, CommittedOffset(1))
         with refused("cannot be written", path):
             reader.create("u", 1)
         reader.close()
@@ -749,10 +760,10 @@ PAIRS = st.tuples(
 
 
 @st.composite
-def records(draw: st.DrawFn) -> Outgoing:
+def records(draw: st.DrawFn) -> OutgoingRecord:
     topic, partition = draw(PLACES)
     key, value = draw(st.none() | st.binary(max_size=4)), draw(st.binary(max_size=8))
-    return Outgoing(topic, partition, key, value, tuple(draw(st.lists(PAIRS, max_size=3))))
+    return OutgoingRecord(topic, partition, key, value, tuple(draw(st.lists(PAIRS, max_size=3))))
 
 
 BATCHES = st.lists(records(), max_size=6)
@@ -764,15 +775,15 @@ SOURCES = st.sampled_from(["first", "second"])
 class Model:
     """A log as one would explain it: a list per partition and a dict of places."""
 
-    records: dict[tuple[str, int], list[Record]] = field(
+    records: dict[tuple[str, int], list[LogRecord]] = field(
         default_factory=lambda: {("t", 0): [], ("t", 1): [], ("u", 0): []}
     )
-    groups: dict[tuple[str, str, int], Committed] = field(
-        default_factory=dict[tuple[str, str, int], Committed]
+    groups: dict[tuple[str, str, int], CommittedOffset] = field(
+        default_factory=dict[tuple[str, str, int], CommittedOffset]
     )
-    marks: dict[str, Mark] = field(default_factory=dict[str, Mark])
+    marks: dict[str, SourceMark] = field(default_factory=dict[str, SourceMark])
 
-    def append(self, batch: Sequence[Outgoing]) -> list[int]:
+    def append(self, batch: Sequence[OutgoingRecord]) -> list[int]:
         offsets: list[int] = []
         for record in batch:
             partition = self.records[record.topic, record.partition]
@@ -780,7 +791,7 @@ class Model:
             partition.append(as_read(record, len(partition)))
         return offsets
 
-    def find(self, topic: str, accepts: Callable[[str], bool]) -> list[Record]:
+    def find(self, topic: str, accepts: Callable[[str], bool]) -> list[LogRecord]:
         return [
             record
             for partition in range(PARTITIONS[topic])
@@ -821,24 +832,26 @@ class LocalBrokerAgainstModel(RuleBasedStateMachine):
         self.open()
 
     @rule(batch=BATCHES)
-    def append(self, batch: list[Outgoing]) -> None:
+    def append(self, batch: list[OutgoingRecord]) -> None:
         assert asyncio.run(self.broker.append(batch)) == self.model.append(batch)
 
     @rule(batch=BATCHES)
-    def fail_to_append(self, batch: list[Outgoing]) -> None:
+    def fail_to_append(self, batch: list[OutgoingRecord]) -> None:
         with pytest.raises(Fatal, match=r"unheard\.of"):
             asyncio.run(self.broker.append([*batch, out("unheard.of", "x")]))
 
     @rule(batch=BATCHES, source=SOURCES, line=st.integers(0, 9), complete=st.booleans())
-    def ingest(self, batch: list[Outgoing], source: str, line: int, *, complete: bool) -> None:
-        mark = Mark(line, f"digest {line}", complete)
+    def ingest(
+        self, batch: list[OutgoingRecord], source: str, line: int, *, complete: bool
+    ) -> None:
+        mark = SourceMark(line, f"digest {line}", complete)
         asyncio.run(self.broker.ingest(batch, source, mark))
         self.model.append(batch)
         self.model.marks[source] = mark
 
     @rule(group=GROUPS, place=PLACES, offset=st.integers(0, 50), metadata=WORDS)
     def commit(self, group: str, place: tuple[str, int], offset: int, metadata: str) -> None:
-        committed = Committed(offset, metadata)
+        committed = CommittedOffset(offset, metadata)
         asyncio.run(self.broker.commit(group, *place, committed))
         self.model.groups[group, *place] = committed
 

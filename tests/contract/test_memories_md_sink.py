@@ -15,7 +15,7 @@ from streams.memories_md.core.parsing import parse
 from streams.memories_md.world.file import MemoriesFile
 from streams.memories_md.world.level import level_of
 from streams.memories_md.world.sink import MemoriesMdSink
-from streams.model.fences import Epoch, Reached
+from streams.model.fences import Epoch, ReadPosition
 from streams.model.identity import decision_id
 from streams.model.ports import NoStore, Transient
 from tests.contract.test_sinks import change, retired
@@ -49,7 +49,7 @@ class Kept:
         self.reached += 1
         sink = MemoriesMdSink(self.path, "acme", self.notes.append)
         await sink.level(0)
-        await sink.write(0, changes, Reached(self.reached, Epoch(0, "owner")))
+        await sink.write(0, changes, ReadPosition(self.reached, Epoch(0, "owner")))
 
 
 @pytest.fixture

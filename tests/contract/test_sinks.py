@@ -27,7 +27,7 @@ from schemas.base import DecisionId, MemoryId, Position
 from schemas.codec import APPLIED
 from schemas.memories import Memory, Persistence, Standing, Superseded
 from schemas.outcomes import Applied
-from streams.memories_md.core.entries import Entry, SupersededBy, entries
+from streams.memories_md.core.entries import MemoryEntry, SupersededBy, entries
 from streams.memories_md.core.keeping import standing
 from streams.memories_md.core.mapping import entry_parts
 from streams.memories_md.core.parsing import parse
@@ -38,7 +38,7 @@ from streams.memories_md.world.file import MemoriesFile
 from streams.memories_md.world.level import level_of as markdown_level_of
 from streams.memories_md.world.level import placed_in, read_level
 from streams.memories_md.world.sink import MemoriesMdSink
-from streams.model.fences import Epoch, Reached
+from streams.model.fences import Epoch, ReadPosition
 from streams.model.ports import NoStore, Sink, Transient
 from streams.sinks import jsonl, sqlite
 from streams.sinks.jsonl import JsonlSink
@@ -139,7 +139,7 @@ def read_markdown(path: Path) -> dict[MemoryId, object]:
     return {i: (place.version, written(found[at])) for at, (i, place) in places.items()}
 
 
-def written(entry: Entry) -> object:
+def written(entry: MemoryEntry) -> object:
     return entry.header, entry.meta, entry.text, entry.retired, entry.struck
 
 
@@ -234,8 +234,8 @@ class History:
         await sink.write(partition, self.between(start, end), reached(end))
 
 
-def reached(offset: int) -> Reached:
-    return Reached(offset, Epoch(0, "owner"), next_event=offset * 2)
+def reached(offset: int) -> ReadPosition:
+    return ReadPosition(offset, Epoch(0, "owner"), next_event=offset * 2)
 
 
 Plan = Sequence[tuple[str, int]]
@@ -319,10 +319,10 @@ class TestSink:
 
     async def test_a_window_without_changes_is_followed_too(self, kind: Kind, path: Path) -> None:
         async with kind.opened(path) as sink:
-            await sink.write(0, [], Reached())
-            assert await sink.level(0) == Reached()
-            await sink.write(0, [], Reached(5, None, 4))
-            assert await sink.level(0) == Reached(5, None, 4)
+            await sink.write(0, [], ReadPosition())
+            assert await sink.level(0) == ReadPosition()
+            await sink.write(0, [], ReadPosition(5, None, 4))
+            assert await sink.level(0) == ReadPosition(5, None, 4)
             assert kind.read(path) == {}
 
     @pytest.mark.covers("B123")
@@ -730,8 +730,8 @@ class TestSqliteSink:
 
     async def test_the_levels_are_a_table(self, path: Path) -> None:
         async with SINKS["sqlite"].opened(path) as sink:
-            await sink.write(2, [], Reached(7, Epoch(3, "owner"), 12))
-            await sink.write(3, [], Reached(1, None, 4))
+            await sink.write(2, [], ReadPosition(7, Epoch(3, "owner"), 12))
+            await sink.write(3, [], ReadPosition(1, None, 4))
         query = 'SELECT partition, "offset", epoch_offset, epoch_owner, next_event FROM levels'
         assert rows(path, query) == [(2, 7, 3, "owner", 12), (3, 1, None, None, 4)]
 
@@ -868,7 +868,7 @@ class TestJsonlSink:
 
     async def test_the_level_says_how_far_the_lines_are_complete(self, path: Path) -> None:
         async with SINKS["jsonl"].opened(path) as sink:
-            await sink.write(0, HISTORY.between(0, 5), Reached(5, Epoch(3, "owner"), 12))
+            await sink.write(0, HISTORY.between(0, 5), ReadPosition(5, Epoch(3, "owner"), 12))
         assert json.loads(level_of(path).read_bytes()) == {
             "format": 1,
             "reached": {"offset": 5, "epoch": {"offset": 3, "owner": "owner"}, "next_event": 12},

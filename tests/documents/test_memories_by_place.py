@@ -4,7 +4,7 @@ import pytest
 
 from schemas.decisions import Reinforce, Verdict
 from schemas.memories import Turns
-from streams.memories_md.core.entries import Header, Location, Meta, Tally, entries
+from streams.memories_md.core.entries import Header, Location, Meta, VisitTally, entries
 from streams.memories_md.core.parsing import parse
 from streams.memories_md.core.rendering import render
 from tests.builders import at_cosine, event, later, unit
@@ -57,7 +57,9 @@ West exit leads to Kitchen. Room serves as central hub with multiple exits.
 def test_the_documents_file_is_read_and_written_as_it_is() -> None:
     document = parse(EXAMPLE)
     assert render(document) == EXAMPLE
-    tallies = [part for one in document.sections for part in one.parts if isinstance(part, Tally)]
+    tallies = [
+        part for one in document.sections for part in one.parts if isinstance(part, VisitTally)
+    ]
     assert [(tally.visits, tally.episodes) for tally in tallies] == [
         (3, ("1", "2", "3")),
         (5, ("1", "2", "3", "4")),

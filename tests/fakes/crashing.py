@@ -5,10 +5,19 @@ from typing import TypeVar
 
 from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
 from streams.log.local_broker import LocalBroker
-from streams.model.embedding import Embedded
-from streams.model.fences import Reached
-from streams.model.neighbours import Known, Stored
-from streams.model.ports import Committed, Embedder, Followed, Index, Level, Outgoing, Query, Record
+from streams.model.embedding import TextVector
+from streams.model.fences import ReadPosition
+from streams.model.neighbours import KnownEvent, StoredMemory
+from streams.model.ports import (
+    CommittedOffset,
+    Embedder,
+    Index,
+    IndexLevel,
+    LogRecord,
+    OutgoingRecord,
+    PartitionLevel,
+    Query,
+)
 from streams.model.wrapping import WrappedEmbedder
 
 Result = TypeVar("Result")
@@ -50,10 +59,10 @@ class CrashingLog:
     async def partitions(self, topic: str) -> int:
         return await self._steps.around(lambda: self._log.partitions(topic))
 
-    async def append(self, records: Sequence[Outgoing]) -> list[int]:
+    async def append(self, records: Sequence[OutgoingRecord]) -> list[int]:
         return await self._steps.around(lambda: self._log.append(records))
 
-    async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
+    async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[LogRecord]:
         return await self._steps.around(lambda: self._log.read(topic, partition, offset, limit))
 
     async def beginning(self, topic: str, partition: int) -> int:
@@ -65,18 +74,20 @@ class CrashingLog:
     async def erase(self, topic: str, partition: int, offsets: Sequence[int]) -> None:
         await self._steps.around(lambda: self._log.erase(topic, partition, offsets))
 
-    async def commit(self, group: str, topic: str, partition: int, position: Committed) -> None:
+    async def commit(
+        self, group: str, topic: str, partition: int, position: CommittedOffset
+    ) -> None:
         await self._steps.around(lambda: self._log.commit(group, topic, partition, position))
 
-    async def committed(self, group: str, topic: str, partition: int) -> Committed | None:
+    async def committed(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
         return await self._steps.around(lambda: self._log.committed(group, topic, partition))
 
-    async def find(self, topic: str, header: str, values: Sequence[str]) -> list[Record]:
+    async def find(self, topic: str, header: str, values: Sequence[str]) -> list[LogRecord]:
         return await self._steps.around(lambda: self._log.find(topic, header, values))
 
     async def find_beginning(
         self, topic: str, headers: Sequence[str], beginning: str
-    ) -> list[Record]:
+    ) -> list[LogRecord]:
         return await self._steps.around(lambda: self._log.find_beginning(topic, headers, beginning))
 
 
@@ -87,37 +98,41 @@ class CrashingIndex:
         self._index = index
         self._steps = steps
 
-    async def search(self, queries: Sequence[Query]) -> list[list[Stored]]:
+    async def search(self, queries: Sequence[Query]) -> list[list[StoredMemory]]:
         return await self._steps.around(lambda: self._index.search(queries))
 
-    async def get(self, ids: Sequence[MemoryId]) -> dict[MemoryId, Stored]:
+    async def get(self, ids: Sequence[MemoryId]) -> dict[MemoryId, StoredMemory]:
         return await self._steps.around(lambda: self._index.get(ids))
 
-    async def with_content(self, keys: Sequence[ContentKey]) -> dict[ContentKey, list[Stored]]:
+    async def with_content(
+        self, keys: Sequence[ContentKey]
+    ) -> dict[ContentKey, list[StoredMemory]]:
         return await self._steps.around(lambda: self._index.with_content(keys))
 
-    async def contradicting(self, ids: Sequence[MemoryId]) -> dict[MemoryId, list[Stored]]:
+    async def contradicting(self, ids: Sequence[MemoryId]) -> dict[MemoryId, list[StoredMemory]]:
         return await self._steps.around(lambda: self._index.contradicting(ids))
 
-    async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[Stored]]:
+    async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[StoredMemory]]:
         return await self._steps.around(lambda: self._index.forgotten(scopes))
 
-    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, Known]:
+    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, KnownEvent]:
         return await self._steps.around(lambda: self._index.decided(ids))
 
     async def count(self) -> int:
         return await self._steps.around(self._index.count)
 
-    async def write(self, changes: Sequence[Stored]) -> None:
+    async def write(self, changes: Sequence[StoredMemory]) -> None:
         self._steps.take()
         for change in changes:
             await self._index.write([change])
             self._steps.take()
 
-    async def level(self) -> Level | None:
+    async def level(self) -> IndexLevel | None:
         return await self._steps.around(self._index.level)
 
-    async def keep_level(self, partition: int, reached: Reached, *, since: Followed) -> Followed:
+    async def keep_level(
+        self, partition: int, reached: ReadPosition, *, since: PartitionLevel
+    ) -> PartitionLevel:
         return await self._steps.around(
             lambda: self._index.keep_level(partition, reached, since=since)
         )
@@ -125,7 +140,7 @@ class CrashingIndex:
     async def clear(self) -> None:
         await self._index.clear()
 
-    def scan(self, scope: ScopeName | None = None) -> AsyncIterator[Stored]:
+    def scan(self, scope: ScopeName | None = None) -> AsyncIterator[StoredMemory]:
         return self._index.scan(scope)
 
     async def close(self) -> None:
@@ -139,5 +154,5 @@ class CrashingEmbedder(WrappedEmbedder):
         super().__init__(embedder)
         self._steps = steps
 
-    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+    async def embed(self, texts: Sequence[str]) -> list[TextVector]:
         return await self._steps.around(lambda: self._embedder.embed(texts))

@@ -5,7 +5,7 @@ from collections.abc import Container, Mapping, Sequence
 import numpy as np
 
 from schemas.base import ModelId
-from streams.model.embedding import Embedded, Vector
+from streams.model.embedding import TextVector, Vector
 
 
 class FakeEmbedder:
@@ -34,9 +34,11 @@ class FakeEmbedder:
     def dimension(self) -> int:
         return self._dimension
 
-    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+    async def embed(self, texts: Sequence[str]) -> list[TextVector]:
         """Return one result per text, in order. KeyError on a text outside the table."""
-        return [Embedded(self._vectors[text], truncated=text in self._truncated) for text in texts]
+        return [
+            TextVector(self._vectors[text], truncated=text in self._truncated) for text in texts
+        ]
 
 
 def _unit(values: Sequence[float]) -> Vector:

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from streams.model.ports import Log, Record
+from streams.model.ports import Log, LogRecord
 
 
 class ReadingMember:
-    """Implements ports.Member as Kafka's client does: it reads on from positions of its own."""
+    """Implements ports.GroupMember as Kafka's client does: it reads from positions of its own."""
 
     def __init__(self, log: Log, group: str, topic: str) -> None:
         self._log = log
@@ -33,9 +33,9 @@ class ReadingMember:
         self._positions[partition] = offset
         self._paused.discard(partition)
 
-    async def fetch(self, limit: int) -> list[Record]:
+    async def fetch(self, limit: int) -> list[LogRecord]:
         """Return what would be handed over now, up to so many records of each partition."""
-        fetched: list[Record] = []
+        fetched: list[LogRecord] = []
         for partition, offset in list(self._positions.items()):
             if partition not in self._paused:
                 page = await self._log.read(self._topic, partition, offset, limit)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from schemas.base import ModelId
-from streams.model.embedding import Embedded, Vector
+from streams.model.embedding import TextVector, Vector
 
 
 class SentenceEmbedder:
@@ -27,10 +27,10 @@ class SentenceEmbedder:
     def dimension(self) -> int:
         return self._dimension
 
-    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+    async def embed(self, texts: Sequence[str]) -> list[TextVector]:
         """Return one result per text, in order. KeyError on a text that holds nothing known."""
         return [
-            Embedded(self._vector(text), truncated=len(text) > self._characters_max)
+            TextVector(self._vector(text), truncated=len(text) > self._characters_max)
             for text in texts
         ]
 

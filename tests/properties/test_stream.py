@@ -31,20 +31,20 @@ from schemas.events import Consolidate, Event, Pin, Rate, Retire, Undo
 from schemas.memories import Memory, Target
 from schemas.outcomes import DeadLetter
 from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, TOPICS
-from streams.forget.app.forgetting import Means, Wanted, plans
+from streams.forget.app.forgetting import ForgetTarget, PlanningDependencies, plans
 from streams.index.exact import ExactIndex
 from streams.log.consumer import Consumer
 from streams.log.failures import RetryPolicy
 from streams.log.local_broker import LocalBroker
 from streams.model import wordings
 from streams.model.identity import decision_id, memory_id, named_memory_id
-from streams.model.neighbours import Stored
-from streams.model.ports import Log, Outgoing, Process
+from streams.model.neighbours import StoredMemory
+from streams.model.ports import Log, OutgoingRecord, Process
 from streams.model.scope import partition_of
-from streams.stage.core.brake import Recent
+from streams.stage.core.brake import RecentChanges
 from streams.stage.core.ledger import fold
 from streams.stage.core.lineage import CannotUndo, Wish, changing, plan
-from streams.stage.core.tombstones import Key
+from streams.stage.core.tombstones import TombstoneKey
 from streams.stage.flow.decided import DecidedInLog
 from streams.stage.flow.decisions import INDEXED, DecisionsReader
 from streams.stage.flow.deduplicate import Deduplicator
@@ -103,9 +103,9 @@ class Published:
     value: bytes
 
 
-def _published(sent: Published, partitions: int) -> Outgoing:
+def _published(sent: Published, partitions: int) -> OutgoingRecord:
     partition = partition_of(sent.scope, partitions)
-    return Outgoing(EVENTS.name, partition, sent.scope.encode(), sent.value)
+    return OutgoingRecord(EVENTS.name, partition, sent.scope.encode(), sent.value)
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class Way:
 
 
 STRICT = policy(merge={"characters_max": 100})
-KEY = Key(b"a secret of thirty-two characters")
+KEY = TombstoneKey(b"a secret of thirty-two characters")
 
 
 def _consumer(process: Process, log: Log, partition: int) -> Consumer:
@@ -225,7 +225,9 @@ class Life:
 
 def _size(thing: object) -> int:
     """Count what the containers inside an object hold, however deep; the brake's are bounded."""
-    parts: list[Any] = [part for part in vars(thing).values() if not isinstance(part, int | Recent)]
+    parts: list[Any] = [
+        part for part in vars(thing).values() if not isinstance(part, int | RecentChanges)
+    ]
     return sum(len(part) if hasattr(part, "keys") else _size(part) for part in parts)
 
 
@@ -251,8 +253,10 @@ class World:
     async def to_forget(self, identity: MemoryId) -> list[Published]:
         """Return the requests by which somebody who looks at the log now has a memory forgotten."""
         broker = self._open()
-        means = Means(KEY, STRICT, SentenceEmbedder(TABLE, characters_max=85), judging())
-        wanted, wish = Wanted(memory=identity), Wish("cleo", later(20))
+        means = PlanningDependencies(
+            KEY, STRICT, SentenceEmbedder(TABLE, characters_max=85), judging()
+        )
+        wanted, wish = ForgetTarget(memory=identity), Wish("cleo", later(20))
         [plan] = await plans(broker, wanted, means, wish)
         broker.close()
         return [Published(one.scope, EVENT.encode(one)) for one in plan.requests]
@@ -323,7 +327,7 @@ def _change(value: bytes) -> bytes:
     return APPLIED.encode(change.model_copy(update={"decided": NOWHERE}))
 
 
-def _frozen(stored: Stored) -> tuple[Memory, bytes]:
+def _frozen(stored: StoredMemory) -> tuple[Memory, bytes]:
     assert stored.vector is not None
     return stored.memory, stored.vector.tobytes()
 
@@ -409,7 +413,7 @@ def asked(
         except CannotUndo:
             return []
         return [Published(scope, EVENT.encode(one)) for one in planned.events]
-    state: dict[MemoryId, Stored] = {}
+    state: dict[MemoryId, StoredMemory] = {}
     for one in decisions:
         fold(state, one)
     of_scope = [s.memory for s in state.values() if s.memory.scope == scope]
@@ -539,7 +543,7 @@ def test_the_store_is_what_the_decisions_add_up_to(
     assert {
         identity: memory.model_dump(mode="json") for identity, (memory, _) in outcome.store.items()
     } == _added_up(decisions)
-    state: dict[MemoryId, Stored] = {}
+    state: dict[MemoryId, StoredMemory] = {}
     for decision in outcome.decoded():
         fold(state, decision)
     assert outcome.store == {identity: _frozen(stored) for identity, stored in state.items()}

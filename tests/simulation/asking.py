@@ -8,11 +8,11 @@ from schemas.codec import EVENT
 from schemas.events import Request
 from schemas.memories import Standing
 from schemas.topics import DECISIONS, EVENTS
-from streams.forget.app.forgetting import Means, Unknown, Wanted, plans
+from streams.forget.app.forgetting import ForgetTarget, PlanningDependencies, UnknownTarget, plans
 from streams.log.memory_log import MemoryLog
 from streams.model.embedding import similarity
-from streams.model.neighbours import Stored
-from streams.model.ports import Outgoing
+from streams.model.neighbours import StoredMemory
+from streams.model.ports import OutgoingRecord
 from streams.model.scope import partition_of
 from streams.stage.core.consolidation import proposed
 from streams.stage.core.ledger import fold
@@ -27,7 +27,7 @@ _NEAREST = 0.8
 _STALE = 0.1
 
 
-def requests(asked: Asked, log: MemoryLog, partitions: int) -> list[Outgoing]:
+def requests(asked: Asked, log: MemoryLog, partitions: int) -> list[OutgoingRecord]:
     """Return the events by which somebody asks for what is wanted; none where nothing is there."""
     rng = Random(asked.seed)  # noqa: S311
     known = [one for partition in range(partitions) for one in _known(log, partition)]
@@ -37,7 +37,7 @@ def requests(asked: Asked, log: MemoryLog, partitions: int) -> list[Outgoing]:
     return [record(one, partitions) for one in events]
 
 
-def left_of_forgotten(log: MemoryLog, partitions: int, hours: float) -> list[Outgoing]:
+def left_of_forgotten(log: MemoryLog, partitions: int, hours: float) -> list[OutgoingRecord]:
     """Return the requests for what the log still says of memories that were forgotten."""
     gone = [
         one.memory.id
@@ -49,32 +49,32 @@ def left_of_forgotten(log: MemoryLog, partitions: int, hours: float) -> list[Out
     return [record(request, partitions) for request in asked]
 
 
-def record(event: Request, partitions: int) -> Outgoing:
+def record(event: Request, partitions: int) -> OutgoingRecord:
     partition = partition_of(event.scope, partitions)
-    return Outgoing(EVENTS.name, partition, event.scope.encode(), EVENT.encode(event))
+    return OutgoingRecord(EVENTS.name, partition, event.scope.encode(), EVENT.encode(event))
 
 
 def forgetting(identity: MemoryId, log: MemoryLog, hours: float) -> list[Request]:
     """Return what `memsieve forget` would ask for now, of a memory that the log knows or knew."""
-    means = Means(KEY, STRICT.policy, embedder(), judging())
+    means = PlanningDependencies(KEY, STRICT.policy, embedder(), judging())
     wish = Wish("cleo", later(hours))
     try:
-        found = at_once(plans(log, Wanted(memory=identity), means, wish))
-    except Unknown:
+        found = at_once(plans(log, ForgetTarget(memory=identity), means, wish))
+    except UnknownTarget:
         return []
     return [request for plan in found for request in plan.requests]
 
 
-def _known(log: MemoryLog, partition: int) -> list[Stored]:
+def _known(log: MemoryLog, partition: int) -> list[StoredMemory]:
     """Return the memories of a partition as the decisions leave them by now."""
-    state: dict[MemoryId, Stored] = {}
+    state: dict[MemoryId, StoredMemory] = {}
     records = at_once(log.read(DECISIONS.name, partition, 0, _ALL))
     for one in DecisionsReader().window(records):
         fold(state, one.decision, holed=one.holed)
     return list(state.values())
 
 
-def _joining(rng: Random, known: list[Stored]) -> list[Request]:
+def _joining(rng: Random, known: list[StoredMemory]) -> list[Request]:
     """Propose live memories, mostly two that are near; seldom one in a version it is not in."""
     live = [one for one in known if one.memory.live]
     pairs = [(one, two) for one, two in combinations(live, 2) if _scope(one) == _scope(two)]
@@ -87,16 +87,16 @@ def _joining(rng: Random, known: list[Stored]) -> list[Request]:
     return [proposed(members[0].scope, f"cleo {rng.random()}", members)]
 
 
-def _forgetting(rng: Random, known: list[Stored], log: MemoryLog) -> list[Request]:
+def _forgetting(rng: Random, known: list[StoredMemory], log: MemoryLog) -> list[Request]:
     said = [one.memory.id for one in known if one.memory.status is not Standing.FORGOTTEN]
     return forgetting(rng.choice(said), log, hours=100 + rng.random()) if said else []
 
 
-def _scope(one: Stored) -> ScopeName:
+def _scope(one: StoredMemory) -> ScopeName:
     return one.memory.scope
 
 
-def _similarity(pair: tuple[Stored, Stored]) -> float:
+def _similarity(pair: tuple[StoredMemory, StoredMemory]) -> float:
     one, other = (stored.vector for stored in pair)
     assert one is not None
     assert other is not None

@@ -13,9 +13,9 @@ from schemas.base import MemoryId
 from schemas.decisions import Decision, Insert, Replace
 from schemas.topics import TOPICS
 from streams.index.exact import ExactIndex
-from streams.model.fences import Reached
-from streams.model.neighbours import Stored
-from streams.model.ports import Committed, Followed, Outgoing, Transient
+from streams.model.fences import ReadPosition
+from streams.model.neighbours import StoredMemory
+from streams.model.ports import CommittedOffset, OutgoingRecord, PartitionLevel, Transient
 from streams.stage.flow.decisions import KIND_HEADER
 from streams.stage.flow.writer import WRITER_GROUP
 from tests.simulation.remembering import RememberingLog
@@ -122,7 +122,7 @@ class Cluster:
     tenures: dict[tuple[str, int], Tenure] = field(default_factory=dict[tuple[str, int], Tenure])
     arrivals: list[Arrival] = field(default_factory=list[Arrival])
     away: dict[str, int] = field(default_factory=dict[str, int])
-    kept: dict[int, list[Committed]] = field(default_factory=dict[int, list[Committed]])
+    kept: dict[int, list[CommittedOffset]] = field(default_factory=dict[int, list[CommittedOffset]])
     story: list[str] = field(default_factory=list[str])
     happened: Counter[str] = field(default_factory=Counter[str])
     turns: int = 0
@@ -186,7 +186,7 @@ class Cluster:
         return self.rng.randint(1, size) if self.happens(self.rates.tear) else size
 
     @contextmanager
-    def sending(self, who: str, left: list[Outgoing]) -> Generator[None]:
+    def sending(self, who: str, left: list[OutgoingRecord]) -> Generator[None]:
         """Send records; what is left of them when the sender gives up may still arrive."""
         try:
             yield
@@ -195,7 +195,7 @@ class Cluster:
                 self.maybe_late(partial(self.append, f"late: {who}", left))
             raise
 
-    async def append(self, who: str, records: Sequence[Outgoing]) -> list[int]:
+    async def append(self, who: str, records: Sequence[OutgoingRecord]) -> list[int]:
         offsets = await self.log.append(records)
         self.changes += 1
         for record, offset in zip(records, offsets, strict=True):
@@ -209,7 +209,11 @@ class Cluster:
         self.tell(f"{who} erases {topic}/{partition} at {', '.join(map(str, offsets))}")
 
     async def commit(
-        self, who: str, place: tuple[str, str, int], position: Committed, tenure: Tenure | None
+        self,
+        who: str,
+        place: tuple[str, str, int],
+        position: CommittedOffset,
+        tenure: Tenure | None,
     ) -> None:
         """Set a group's place. Transient where its partition has been moved."""
         group, topic, partition = place
@@ -228,7 +232,7 @@ class Cluster:
         with suppress(Transient):
             await self.arrivals.pop(self.rng.randrange(len(self.arrivals)))()
 
-    async def write(self, who: str, states: Sequence[Stored]) -> None:
+    async def write(self, who: str, states: Sequence[StoredMemory]) -> None:
         """Write states to the index; no memory's version may go down."""
         await self.index.write(states)
         self.changes += 1
@@ -242,7 +246,9 @@ class Cluster:
                 raise Divergence(f"memory {identity} went back to version {found}")
             self._versions[identity] = found
 
-    async def keep(self, who: str, partition: int, reached: Reached, since: Followed) -> Followed:
+    async def keep(
+        self, who: str, partition: int, reached: ReadPosition, since: PartitionLevel
+    ) -> PartitionLevel:
         """Note how far the index has followed the log; that may not go down either."""
         kept = await self.index.keep_level(partition, reached, since=since)
         level = await self.index.level()

@@ -9,9 +9,9 @@ import pytest
 
 from schemas.base import DecisionId
 from streams.index.exact import ExactIndex
-from streams.model.fences import Epoch, Reached
-from streams.model.neighbours import Known, Stored
-from streams.model.ports import Followed, Level, Log
+from streams.model.fences import Epoch, ReadPosition
+from streams.model.neighbours import KnownEvent, StoredMemory
+from streams.model.ports import IndexLevel, Log, PartitionLevel
 from streams.stage.core import ledger, survivorship
 from streams.stage.core.ledger import Effect, MissingTarget, memory_of
 from streams.stage.core.overlay import Fork
@@ -58,7 +58,7 @@ def _no_gap_check(patch: pytest.MonkeyPatch) -> None:
 def _no_decided_ids(patch: pytest.MonkeyPatch) -> None:
     """Let neither overlay nor index know which events were decided on."""
 
-    async def decided(_: ExactIndex, ids: Sequence[DecisionId]) -> Mapping[DecisionId, Known]:
+    async def decided(_: ExactIndex, ids: Sequence[DecisionId]) -> Mapping[DecisionId, KnownEvent]:
         del ids
         return {}
 
@@ -72,9 +72,11 @@ def _no_decided_ids(patch: pytest.MonkeyPatch) -> None:
 def _no_versions(patch: pytest.MonkeyPatch) -> None:
     """Do whatever a decision does to what is there, also when it was done before."""
 
-    def advance(before: Stored | None, effect: Effect, *, holed: bool = False) -> Stored | None:
+    def advance(
+        before: StoredMemory | None, effect: Effect, *, holed: bool = False
+    ) -> StoredMemory | None:
         del holed
-        if isinstance(effect, Stored):
+        if isinstance(effect, StoredMemory):
             known = () if before is None else before.decided
             vector = before.vector if before and effect.vector is None else effect.vector
             return replace(effect, vector=vector, decided=(*known, *effect.decided))
@@ -88,7 +90,7 @@ def _no_versions(patch: pytest.MonkeyPatch) -> None:
 def _no_condition(patch: pytest.MonkeyPatch) -> None:
     """Let the index take what comes last, however old it is."""
 
-    async def write(index: ExactIndex, changes: Sequence[Stored]) -> None:
+    async def write(index: ExactIndex, changes: Sequence[StoredMemory]) -> None:
         inside: dict[str, Any] = vars(index)
         for change in changes:
             inside["_stored"].pop(change.memory.id, None)
@@ -102,12 +104,12 @@ def _no_level(patch: pytest.MonkeyPatch) -> None:
     """Let the index note what comes last as how far it has followed the log."""
 
     async def keep_level(
-        index: ExactIndex, partition: int, reached: Reached, *, since: Followed
-    ) -> Followed:
+        index: ExactIndex, partition: int, reached: ReadPosition, *, since: PartitionLevel
+    ) -> PartitionLevel:
         level = await index.level()
         kept = {} if level is None else dict(level.partitions)
-        followed = Followed(reached, kept.get(partition, since).index or "index")
-        vars(index)["_level"] = Level({**kept, partition: followed}, await index.count())
+        followed = PartitionLevel(reached, kept.get(partition, since).index or "index")
+        vars(index)["_level"] = IndexLevel({**kept, partition: followed}, await index.count())
         return followed
 
     patch.setattr(ExactIndex, "keep_level", keep_level)
@@ -117,8 +119,8 @@ def _no_note(patch: pytest.MonkeyPatch) -> None:
     """Let a writer that begins in the middle know no fence."""
     written = writer.written
 
-    async def forgotten(log: Log, partition: int) -> Reached:
-        return Reached((await written(log, partition)).offset)
+    async def forgotten(log: Log, partition: int) -> ReadPosition:
+        return ReadPosition((await written(log, partition)).offset)
 
     patch.setattr(writer, "written", forgotten)
 
@@ -137,7 +139,7 @@ def _no_log(patch: pytest.MonkeyPatch) -> None:
 
     async def decided(
         _: DecidedInPartition, ids: Sequence[DecisionId]
-    ) -> Mapping[DecisionId, Known]:
+    ) -> Mapping[DecisionId, KnownEvent]:
         del ids
         return {}
 

@@ -31,10 +31,10 @@ from streams.log.consumer import work
 from streams.log.memory_log import MemoryLog
 from streams.model.identity import event_key
 from streams.model.merge import contains, sentences
-from streams.model.neighbours import Stored
-from streams.model.ports import Log, Outgoing, Record, Transient
+from streams.model.neighbours import StoredMemory
+from streams.model.ports import Log, LogRecord, OutgoingRecord, Transient
 from streams.model.wordings import lost, texts_of
-from streams.stage.core.ledger import Retire, effects, fold, memory_of, touched
+from streams.stage.core.ledger import SupersededMemory, effects, fold, memory_of, touched
 from streams.stage.core.tombstones import recognisable
 from streams.stage.flow.decisions import EPOCH_HEADER, FENCE_HEADER
 from streams.stage.flow.deduplicate import Deduplicator
@@ -110,7 +110,7 @@ def check(
     return Counter(kind_of(one.decision) for one in found.decided)
 
 
-def _require_one_decision_each(found: Outcome, events: Sequence[Sequence[Record]]) -> None:
+def _require_one_decision_each(found: Outcome, events: Sequence[Sequence[LogRecord]]) -> None:
     for partition, decisions in enumerate(found.decisions):
         sources = [one.decision.source.offset for one in decisions]
         if sources != list(range(len(events[partition]))):
@@ -131,7 +131,7 @@ def _require_changes(found: Outcome, expected: Outcome) -> None:
         (one.decision.decision_id, memory_of(effect))
         for one in expected.decided
         for effect in effects(one.decision)
-        if isinstance(effect, Retire)
+        if isinstance(effect, SupersededMemory)
     }
     untold = set(all_) - set(told)
     for change in map(APPLIED.decode, untold):
@@ -149,7 +149,7 @@ def _require_places(found: Outcome) -> None:
             raise Divergence(f"a change is said to come from {change.decided}")
 
 
-def _require_forwarded(found: Outcome, events: Sequence[Sequence[Record]]) -> None:
+def _require_forwarded(found: Outcome, events: Sequence[Sequence[LogRecord]]) -> None:
     sent_on = {
         (partition, dict(record.headers).get(FORWARDED_HEADER))
         for partition, records in enumerate(events)
@@ -263,7 +263,7 @@ def _takes_back(decision: Decision) -> TypeGuard[Revise | Replace]:
 
 
 def _added_up(found: Outcome) -> Store:
-    state: dict[MemoryId, Stored] = {}
+    state: dict[MemoryId, StoredMemory] = {}
     for one in found.decided:
         known = {identity: stored.memory for identity, stored in state.items()}
         if isinstance(one.decision, Change) and (count := lost(one.decision, known)):
@@ -272,7 +272,7 @@ def _added_up(found: Outcome) -> Store:
     return {identity: _frozen(stored) for identity, stored in state.items()}
 
 
-Places = tuple[tuple[Record, ...], ...]
+Places = tuple[tuple[LogRecord, ...], ...]
 
 
 def _places(log: RememberingLog, found: Outcome) -> Places:
@@ -294,7 +294,7 @@ class _Rehearsal(RememberingLog):
         super().__init__()
         self._as_there = places
 
-    async def append(self, records: Sequence[Outgoing]) -> list[int]:
+    async def append(self, records: Sequence[OutgoingRecord]) -> list[int]:
         offsets: list[int] = []
         for record in records:
             if record.topic == DECISIONS.name and self._as_there:
@@ -302,7 +302,7 @@ class _Rehearsal(RememberingLog):
             offsets += [0] if record.topic == EVENTS.name else await super().append([record])
         return offsets
 
-    async def _fill(self, record: Outgoing, there: Sequence[Record]) -> None:
+    async def _fill(self, record: OutgoingRecord, there: Sequence[LogRecord]) -> None:
         """Append what lies before a decision; of a fence, nothing but its place."""
         made = DECISION.decode(record.value)
         if isinstance(made, Fence):
@@ -310,11 +310,11 @@ class _Rehearsal(RememberingLog):
         place = _first_on(made.source.offset, there)
         for other in there[await self.end(DECISIONS.name, record.partition) : place]:
             value, headers = (b"", ()) if _is_fence(other) else (other.value or b"", other.headers)
-            held = Outgoing(other.topic, other.partition, other.key, value, headers)
+            held = OutgoingRecord(other.topic, other.partition, other.key, value, headers)
             await super().append([held])
 
 
-def _first_on(event: int, records: Sequence[Record]) -> int:
+def _first_on(event: int, records: Sequence[LogRecord]) -> int:
     """Return where the decision that counts on an event lies; 0 where there is none."""
     made = _counting(records, fenced=True)
     return next((o.position.offset for o in made if o.decision.source.offset == event), 0)
@@ -331,7 +331,7 @@ def _silences(found: Outcome) -> frozenset[Silenced]:
 
 @lru_cache(maxsize=64)
 def undisturbed(
-    events: tuple[tuple[Record, ...], ...],
+    events: tuple[tuple[LogRecord, ...], ...],
     places: Places = (),
     rule: Rule = STRICT,
     silences: frozenset[Silenced] = frozenset(),
@@ -341,7 +341,9 @@ def undisturbed(
     for topic in TOPICS:
         log.create(topic.name, len(events))
     for records in events:
-        given = [Outgoing(r.topic, r.partition, r.key, r.value or b"", r.headers) for r in records]
+        given = [
+            OutgoingRecord(r.topic, r.partition, r.key, r.value or b"", r.headers) for r in records
+        ]
         at_once(MemoryLog.append(log, given))
     at_once(_one_by_one(log, index, rule, silences))
     return _outcome(log, index, fenced=True)
@@ -372,7 +374,7 @@ async def _one_by_one(
             at = await work(writer, log, await log.read(DECISIONS.name, partition, at, _ALL))
 
 
-async def _patiently(owner: PartitionOwner, log: Log, event: Record, attempts: int) -> None:
+async def _patiently(owner: PartitionOwner, log: Log, event: LogRecord, attempts: int) -> None:
     """Decide on an event, where somebody is silent after so many attempts in vain."""
     for _ in range(attempts):
         with suppress(Transient):
@@ -396,7 +398,7 @@ def _outcome(log: RememberingLog, index: ExactIndex, *, fenced: bool) -> Outcome
     )
 
 
-def _counting(records: Sequence[Record], *, fenced: bool) -> list[Counted]:
+def _counting(records: Sequence[LogRecord], *, fenced: bool) -> list[Counted]:
     """Return the decisions that count: in the newest fence's name, and the first on their event.
 
     The rule is written down here a second time, so that it is under test, too.
@@ -414,11 +416,11 @@ def _counting(records: Sequence[Record], *, fenced: bool) -> list[Counted]:
     return counting
 
 
-def _is_fence(record: Record) -> bool:
+def _is_fence(record: LogRecord) -> bool:
     return FENCE_HEADER in dict(record.headers)
 
 
-def _decision(record: Record) -> Decision:
+def _decision(record: LogRecord) -> Decision:
     decision = DECISION.decode(record.value or b"")
     if isinstance(decision, Fence):
         raise Divergence("a fence says that it is a decision")
@@ -429,7 +431,7 @@ async def _store(index: ExactIndex) -> Store:
     return {stored.memory.id: _frozen(stored) async for stored in index.scan()}
 
 
-def _frozen(stored: Stored) -> Frozen:
+def _frozen(stored: StoredMemory) -> Frozen:
     vectors = b"".join(vector.tobytes() for vector in stored.wordings.values())
     return stored.memory, vectors, stored.decided
 
@@ -455,9 +457,9 @@ def _published(log: MemoryLog, topic: str) -> frozenset[bytes]:
     return frozenset(r.value or b"" for p in _partitions(log) for r in _records(log, topic, p))
 
 
-def _ever(log: RememberingLog, topic: str, partition: int) -> list[Record]:
+def _ever(log: RememberingLog, topic: str, partition: int) -> list[LogRecord]:
     return at_once(log.ever(topic, partition))
 
 
-def _records(log: MemoryLog, topic: str, partition: int) -> list[Record]:
+def _records(log: MemoryLog, topic: str, partition: int) -> list[LogRecord]:
     return at_once(log.read(topic, partition, 0, _ALL))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from schemas.decisions import Marker, OnEvent
 from schemas.events import Consolidate, Event
 from schemas.topics import DECISIONS
-from streams.consolidate.app.consolidating import Asked, Consolidation
+from streams.consolidate.app.consolidating import Consolidation, ScopeSelection
 from streams.consolidate.world import Passes
 from streams.model.ports import Index
 from streams.stage.flow.decisions import DecisionsReader
@@ -26,7 +26,7 @@ def consolidate(cluster: Cluster, settle: Callable[[], None]) -> None:
     clock.move(_ALL + cluster.turns)
     place = _AtRest(cluster, settle)
     made = Consolidation(place, cluster.rule.policy, judging(), _SETTINGS, Passes(None), clock)
-    at_once(made.run(Asked(now=True)))
+    at_once(made.run(ScopeSelection(now=True)))
 
 
 class _AtRest:

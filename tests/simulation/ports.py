@@ -6,17 +6,17 @@ from itertools import groupby
 from typing import TypeVar
 
 from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
-from streams.model.embedding import Embedded
-from streams.model.fences import Reached
-from streams.model.neighbours import Known, Stored
+from streams.model.embedding import TextVector
+from streams.model.fences import ReadPosition
+from streams.model.neighbours import KnownEvent, StoredMemory
 from streams.model.ports import (
-    Committed,
+    CommittedOffset,
     Embedder,
-    Followed,
-    Level,
-    Outgoing,
+    IndexLevel,
+    LogRecord,
+    OutgoingRecord,
+    PartitionLevel,
     Query,
-    Record,
     Transient,
 )
 from streams.model.wrapping import WrappedEmbedder
@@ -56,14 +56,14 @@ class SimulatedLog:
     async def partitions(self, topic: str) -> int:
         return await self._ask("partitions", lambda: self._cluster.log.partitions(topic))
 
-    async def append(self, records: Sequence[Outgoing]) -> list[int]:
+    async def append(self, records: Sequence[OutgoingRecord]) -> list[int]:
         """Send topic by topic: what follows in another topic must not be there without these."""
         offsets: list[int] = []
         for _, run in groupby(records, key=lambda record: record.topic):
             offsets += await self._send(list(run))
         return offsets
 
-    async def _send(self, left: list[Outgoing]) -> list[int]:
+    async def _send(self, left: list[OutgoingRecord]) -> list[int]:
         cluster, what = self._cluster, f"append to {left[0].topic}"
         offsets: list[int] = []
         with cluster.sending(self._who, left):
@@ -77,7 +77,7 @@ class SimulatedLog:
                 await turn(_TENSE)
         return offsets
 
-    async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
+    async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[LogRecord]:
         return await self._ask(
             "read", lambda: self._cluster.log.read(topic, partition, offset, limit)
         )
@@ -99,7 +99,9 @@ class SimulatedLog:
             cluster.maybe_doubt(self._who, "erase")
             await turn(_TENSE)
 
-    async def commit(self, group: str, topic: str, partition: int, position: Committed) -> None:
+    async def commit(
+        self, group: str, topic: str, partition: int, position: CommittedOffset
+    ) -> None:
         cluster, what = self._cluster, f"commit of {topic}"
         await turn(_TENSE)
         tenure, place = self._believed[partition], (group, topic, partition)
@@ -113,7 +115,7 @@ class SimulatedLog:
         cluster.maybe_doubt(self._who, what)
         await turn(_TENSE)
 
-    async def committed(self, group: str, topic: str, partition: int) -> Committed | None:
+    async def committed(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
         return await self._ask(
             "committed", lambda: self._cluster.log.committed(group, topic, partition)
         )
@@ -129,25 +131,27 @@ class SimulatedIndex:
         self._cluster = cluster
         self._who = who
 
-    async def search(self, queries: Sequence[Query]) -> list[list[Stored]]:
+    async def search(self, queries: Sequence[Query]) -> list[list[StoredMemory]]:
         return await self._ask("search", lambda: self._cluster.index.search(queries))
 
-    async def get(self, ids: Sequence[MemoryId]) -> dict[MemoryId, Stored]:
+    async def get(self, ids: Sequence[MemoryId]) -> dict[MemoryId, StoredMemory]:
         return await self._ask("get", lambda: self._cluster.index.get(ids))
 
-    async def with_content(self, keys: Sequence[ContentKey]) -> dict[ContentKey, list[Stored]]:
+    async def with_content(
+        self, keys: Sequence[ContentKey]
+    ) -> dict[ContentKey, list[StoredMemory]]:
         return await self._ask("with_content", lambda: self._cluster.index.with_content(keys))
 
-    async def contradicting(self, ids: Sequence[MemoryId]) -> dict[MemoryId, list[Stored]]:
+    async def contradicting(self, ids: Sequence[MemoryId]) -> dict[MemoryId, list[StoredMemory]]:
         return await self._ask("contradicting", lambda: self._cluster.index.contradicting(ids))
 
-    async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[Stored]]:
+    async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[StoredMemory]]:
         return await self._ask("forgotten", lambda: self._cluster.index.forgotten(scopes))
 
-    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, Known]:
+    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, KnownEvent]:
         return await self._ask("decided", lambda: self._cluster.index.decided(ids))
 
-    async def write(self, changes: Sequence[Stored]) -> None:
+    async def write(self, changes: Sequence[StoredMemory]) -> None:
         cluster, left = self._cluster, list(changes)
         await turn(_STALE)
         cluster.maybe_fail(self._who, "write")
@@ -162,10 +166,12 @@ class SimulatedIndex:
     async def count(self) -> int:
         return await self._ask("count", self._cluster.index.count)
 
-    async def level(self) -> Level | None:
+    async def level(self) -> IndexLevel | None:
         return await self._ask("level", self._cluster.index.level)
 
-    async def keep_level(self, partition: int, reached: Reached, *, since: Followed) -> Followed:
+    async def keep_level(
+        self, partition: int, reached: ReadPosition, *, since: PartitionLevel
+    ) -> PartitionLevel:
         cluster = self._cluster
         await turn(_TENSE)
         cluster.maybe_fail(self._who, "keep_level")
@@ -178,7 +184,7 @@ class SimulatedIndex:
     async def clear(self) -> None:
         raise AssertionError("no process clears an index that others use")
 
-    def scan(self, scope: ScopeName | None = None) -> AsyncIterator[Stored]:
+    def scan(self, scope: ScopeName | None = None) -> AsyncIterator[StoredMemory]:
         return self._cluster.index.scan(scope)
 
     async def close(self) -> None:
@@ -200,8 +206,8 @@ class SimulatedEmbedder(WrappedEmbedder):
         self._who = who
         super().__init__(embedder)
 
-    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
-        def answer() -> Awaitable[list[Embedded]]:
+    async def embed(self, texts: Sequence[str]) -> list[TextVector]:
+        def answer() -> Awaitable[list[TextVector]]:
             self._cluster.require_there(self._who, "embedder")
             return self._embedder.embed(texts)
 

@@ -7,7 +7,7 @@ from typing import Any
 from streams.log.consumer import work
 from streams.model.ports import NotYet, Process, Transient
 from streams.stage.flow.deduplicate import Deduplicator
-from streams.stage.flow.partition_owner import Limits, PartitionOwner
+from streams.stage.flow.partition_owner import BacklogLimits, PartitionOwner
 from streams.stage.flow.takeover import DEDUPLICATOR_GROUP
 from streams.stage.flow.writer import WRITER_GROUP, Writer
 from tests.builders import judging
@@ -96,7 +96,7 @@ class Life:
             self._cluster.observe,
             token=self.who,
             clock=StandingClock(),
-            limits=Limits(memories_max=self._cluster.room),
+            limits=BacklogLimits(memories_max=self._cluster.room),
         )
 
     def _worker(self, partition: int) -> Actor:

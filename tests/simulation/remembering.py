@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from streams.log.memory_log import MemoryLog
-from streams.model.ports import Record
+from streams.model.ports import LogRecord
 
 _ALL = 1_000_000
 
@@ -13,18 +13,18 @@ class RememberingLog(MemoryLog):
 
     def __init__(self) -> None:
         super().__init__()
-        self._erased: dict[tuple[str, int, int], Record] = {}
+        self._erased: dict[tuple[str, int, int], LogRecord] = {}
 
     async def erase(self, topic: str, partition: int, offsets: Sequence[int]) -> None:
         here = await self.read(topic, partition, 0, _ALL)
         self._erased |= {(topic, partition, r.offset): r for r in here if r.offset in offsets}
         await super().erase(topic, partition, offsets)
 
-    async def ever(self, topic: str, partition: int) -> list[Record]:
+    async def ever(self, topic: str, partition: int) -> list[LogRecord]:
         """Return every record that a partition has had, in order."""
         gone = [r for place, r in self._erased.items() if place[:2] == (topic, partition)]
         here = await self.read(topic, partition, 0, _ALL)
         return sorted([*here, *gone], key=lambda record: record.offset)
 
-    def has_erased(self, record: Record) -> bool:
+    def has_erased(self, record: LogRecord) -> bool:
         return (record.topic, record.partition, record.offset) in self._erased

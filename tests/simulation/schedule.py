@@ -3,7 +3,7 @@
 from random import Random
 
 from schemas.topics import DECISIONS, EVENTS
-from streams.model.ports import Committed
+from streams.model.ports import CommittedOffset
 from streams.stage.flow.takeover import DEDUPLICATOR_GROUP
 from streams.stage.flow.writer import WRITER_GROUP
 from tests.simulation.asking import left_of_forgotten, requests
@@ -191,7 +191,7 @@ class Schedule:
         group, topic = DEDUPLICATOR_GROUP, EVENTS.name
         for partition in range(self.cluster.partitions):
             committed = at_once(log.committed(group, topic, partition))
-            if (committed or Committed(0)).offset < at_once(log.end(topic, partition)):
+            if (committed or CommittedOffset(0)).offset < at_once(log.end(topic, partition)):
                 return True
         return False
 
@@ -261,7 +261,7 @@ class Schedule:
             return
         place = self._rng.choice(kept)
         if self._rng.random() < 0.3:
-            place = Committed(self._rng.randint(0, place.offset))
+            place = CommittedOffset(self._rng.randint(0, place.offset))
         self._crash(self._holder(WRITER_GROUP, partition))
         at_once(self.cluster.log.commit(WRITER_GROUP, DECISIONS.name, partition, place))
         self.cluster.happened["the writer was set back"] += 1

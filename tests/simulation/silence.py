@@ -10,9 +10,9 @@ from schemas.base import ContentKey, DecisionId
 from schemas.decisions import Decision, Ignore, Insert, Marker, Reason, Reinforce, Replace
 from schemas.events import Consolidate, Remember
 from streams.index.exact import ExactIndex
-from streams.model.embedding import Embedded
-from streams.model.neighbours import Known, Stored
-from streams.model.ports import Embedder, Level, Transient
+from streams.model.embedding import TextVector
+from streams.model.neighbours import KnownEvent, StoredMemory
+from streams.model.ports import Embedder, IndexLevel, Transient
 from streams.model.wrapping import WrappedEmbedder
 
 
@@ -59,15 +59,17 @@ class SilentIndex(ExactIndex):
         super().__init__()
         self.silence = ALL_ANSWER
 
-    async def level(self) -> Level | None:
+    async def level(self) -> IndexLevel | None:
         self._require_there()
         return await super().level()
 
-    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, Known]:
+    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, KnownEvent]:
         self._require_there()
         return await super().decided(ids)
 
-    async def with_content(self, keys: Sequence[ContentKey]) -> dict[ContentKey, list[Stored]]:
+    async def with_content(
+        self, keys: Sequence[ContentKey]
+    ) -> dict[ContentKey, list[StoredMemory]]:
         """Return what was known, where that is among those with these words."""
         found = await super().with_content(keys)
         known = self.silence.knows
@@ -88,7 +90,7 @@ class SilentEmbedder(WrappedEmbedder):
         super().__init__(embedder)
         self.silence = ALL_ANSWER
 
-    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+    async def embed(self, texts: Sequence[str]) -> list[TextVector]:
         if self.silence.embedder and set(texts) != {self.silence.embeds}:
             raise Transient("the embedder is silent")
         return await self._embedder.embed(texts)

@@ -13,9 +13,9 @@ from schemas.topics import EVENTS
 from streams.model.embedding import Vector
 from streams.model.identity import decision_id, memory_id, named_memory_id
 from streams.model.policy import Policy
-from streams.model.ports import Embedder, Outgoing
+from streams.model.ports import Embedder, OutgoingRecord
 from streams.model.scope import partition_of
-from streams.stage.core.tombstones import Key
+from streams.stage.core.tombstones import TombstoneKey
 from tests.builders import at_cosine, event, later, memory, policy, unit
 from tests.fakes.sentences import SentenceEmbedder
 
@@ -38,7 +38,7 @@ class Rule:
     """What is decided by. Nothing is stored unchecked where something may be forgotten."""
 
     policy: Policy
-    key: Key | None
+    key: TombstoneKey | None
 
     @property
     def is_lenient(self) -> bool:
@@ -46,7 +46,7 @@ class Rule:
         return self.policy.fail_open.enabled
 
 
-KEY = Key(b"a secret of thirty-two characters")
+KEY = TombstoneKey(b"a secret of thirty-two characters")
 STRICT = Rule(policy(merge={"characters_max": 100}), KEY)
 LENIENT = Rule(
     policy(merge={"characters_max": 100}, fail_open={"enabled": True, "attempts": 1}), None
@@ -68,20 +68,20 @@ class Asked:
     patient: bool
 
 
-Step = Outgoing | Asked
+Step = OutgoingRecord | Asked
 
 
 def embedder() -> Embedder:
     return SentenceEmbedder(TABLE, characters_max=85)
 
 
-def stream(rng: Random, partitions: int, rule: Rule) -> list[Outgoing]:
+def stream(rng: Random, partitions: int, rule: Rule) -> list[OutgoingRecord]:
     """Return 6 to 14 events on one or more texts: new, repeated, reused, renamed, redelivered, astray, and unreadable.
 
     Some ask for changes of what others have made, or may have. By a lenient rule none has a name:
     what names a memory waits for the index, and so does all behind it.
     """
-    made: list[Outgoing] = []
+    made: list[OutgoingRecord] = []
     names = (None,) if rule.is_lenient else (None, None, None, "drink", "game")
     texts = rng.sample(TEXTS, rng.randint(1, len(TEXTS)))
     for number in range(rng.randint(6, 14)):
@@ -97,7 +97,7 @@ def stream(rng: Random, partitions: int, rule: Rule) -> list[Outgoing]:
     return made
 
 
-def wishes(rng: Random, events: list[Outgoing], partitions: int, rule: Rule) -> list[Step]:
+def wishes(rng: Random, events: list[OutgoingRecord], partitions: int, rule: Rule) -> list[Step]:
     """Return events, and in each third stream amid them wishes that memories be one, or forgotten.
 
     Events that come again are left out there. Every other of them begins with two memories that
@@ -114,7 +114,7 @@ def wishes(rng: Random, events: list[Outgoing], partitions: int, rule: Rule) -> 
     return steps
 
 
-def _come_near(partitions: int) -> list[Outgoing]:
+def _come_near(partitions: int) -> list[OutgoingRecord]:
     """Return events of which the last gives a memory a new text, near to that of another one."""
     said = (
         ("Ana buys cups.", "cup"),
@@ -130,7 +130,7 @@ def _come_near(partitions: int) -> list[Outgoing]:
 
 def _event(
     rng: Random, text: str, number: int, names: Sequence[str | None], partitions: int
-) -> Outgoing:
+) -> OutgoingRecord:
     scope = rng.choice((*SCOPES[:1] * 3, *SCOPES))
     said = event(
         text,
@@ -143,11 +143,11 @@ def _event(
     record = _record(scope, EVENT.encode(said), partitions)
     if rng.random() < 0.07:
         partition = rng.randrange(partitions)
-        return Outgoing(EVENTS.name, partition, b"no scope", record.value)
+        return OutgoingRecord(EVENTS.name, partition, b"no scope", record.value)
     return record
 
 
-def _request(rng: Random, number: int, partitions: int) -> Outgoing:
+def _request(rng: Random, number: int, partitions: int) -> OutgoingRecord:
     """Ask for a change of a memory that is there, or not yet, or in another version."""
     scope, version = rng.choice((*SCOPES[:1] * 3, *SCOPES)), rng.choice((1, 1, 2, 3))
     made_by = EventId(f"event {rng.randrange(number + 1)}")
@@ -169,5 +169,5 @@ def _request(rng: Random, number: int, partitions: int) -> Outgoing:
     return _record(scope, EVENT.encode(event_), partitions)
 
 
-def _record(scope: ScopeName, value: bytes, partitions: int) -> Outgoing:
-    return Outgoing(EVENTS.name, partition_of(scope, partitions), scope.encode(), value)
+def _record(scope: ScopeName, value: bytes, partitions: int) -> OutgoingRecord:
+    return OutgoingRecord(EVENTS.name, partition_of(scope, partitions), scope.encode(), value)

@@ -11,12 +11,12 @@ from schemas.topics import CHANGES, DECISIONS, EVENTS, TOPICS
 from streams.index.exact import ExactIndex
 from streams.log.consumer import work
 from streams.log.memory_log import MemoryLog
-from streams.model.embedding import Embedded
+from streams.model.embedding import TextVector
 from streams.model.identity import decision_id, memory_id
-from streams.model.neighbours import Stored
-from streams.model.ports import Committed, NotYet, Outgoing, Transient
+from streams.model.neighbours import StoredMemory
+from streams.model.ports import CommittedOffset, NotYet, OutgoingRecord, Transient
 from streams.stage.flow.deduplicate import Deduplicator
-from streams.stage.flow.partition_owner import Limits, PartitionOwner
+from streams.stage.flow.partition_owner import BacklogLimits, PartitionOwner
 from streams.stage.flow.writer import WRITER_GROUP, Writer
 from tests.builders import event, judging, memory
 from tests.fakes.clock import StandingClock
@@ -32,7 +32,7 @@ class Interrupted(SentenceEmbedder):
         super().__init__(TABLE, characters_max=85)
         self.meanwhile: Callable[[], Awaitable[None]] | None = None
 
-    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+    async def embed(self, texts: Sequence[str]) -> list[TextVector]:
         if self.meanwhile is not None:
             await self.meanwhile()
         return await super().embed(texts)
@@ -41,7 +41,7 @@ class Interrupted(SentenceEmbedder):
 class Forgetful(ExactIndex):
     """Is gone as soon as something was written, and an empty one is in its place."""
 
-    async def write(self, changes: Sequence[Stored]) -> None:
+    async def write(self, changes: Sequence[StoredMemory]) -> None:
         await super().write(changes)
         await self.clear()
 
@@ -49,7 +49,7 @@ class Forgetful(ExactIndex):
 class Bench:
     """One partition between an owner and a writer that work when they are told."""
 
-    def __init__(self, index: ExactIndex, limits: Limits | None = None) -> None:
+    def __init__(self, index: ExactIndex, limits: BacklogLimits | None = None) -> None:
         self.log = MemoryLog()
         for topic in TOPICS:
             self.log.create(topic.name, 1)
@@ -66,7 +66,7 @@ class Bench:
             lambda _: None,
             token="owner",
             clock=StandingClock(),
-            limits=limits or Limits(),
+            limits=limits or BacklogLimits(),
         )
 
     async def publish(self, *texts: str) -> None:
@@ -74,7 +74,10 @@ class Bench:
 
     async def send(self, *events: Event) -> None:
         await self.log.append(
-            [Outgoing(EVENTS.name, 0, one.scope.encode(), EVENT.encode(one)) for one in events]
+            [
+                OutgoingRecord(EVENTS.name, 0, one.scope.encode(), EVENT.encode(one))
+                for one in events
+            ]
         )
 
     async def decide(self, offset: int, limit: int = 100) -> int:
@@ -174,7 +177,7 @@ async def test_a_writer_notices_that_its_index_is_lost_although_nothing_is_decid
     Seed 70538, harder: the owner had claimed an index that was being built anew, and that was lost
     again before the owner looked: of the three memories that it held, none was applied by then.
     """
-    bench = Bench(ExactIndex(), limits=Limits(memories_max=1))
+    bench = Bench(ExactIndex(), limits=BacklogLimits(memories_max=1))
     await bench.publish("Ana likes coffee.")
     await bench.decide(await bench.owner.claim(0))
     await bench.index.clear()
@@ -231,7 +234,7 @@ async def test_a_retirement_that_was_undone_is_not_told_as_what_undid_it() -> No
     await bench.send(first, second, undo)
     await bench.decide(await bench.owner.claim(0))
     await bench.apply()
-    await bench.log.commit(WRITER_GROUP, DECISIONS.name, 0, Committed(0))
+    await bench.log.commit(WRITER_GROUP, DECISIONS.name, 0, CommittedOffset(0))
     await bench.apply()
     records = await bench.log.read(CHANGES.name, 0, 0, 100)
     told = [APPLIED.decode(record.value or b"") for record in records]

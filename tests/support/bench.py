@@ -14,8 +14,8 @@ from streams.log.consumer import work
 from streams.log.local_broker import LocalBroker
 from streams.model.embedding import Vector
 from streams.model.policy import Policy
-from streams.model.ports import Decided, Embedder, Index, Outgoing, Sink
-from streams.stage.core.tombstones import Key
+from streams.model.ports import DecidedEvents, Embedder, Index, OutgoingRecord, Sink
+from streams.stage.core.tombstones import TombstoneKey
 from streams.stage.flow.decided import DecidedInLog
 from streams.stage.flow.decisions import INDEXED, DecisionsReader
 from streams.stage.flow.deduplicate import Deduplicator
@@ -46,7 +46,7 @@ class Bench:
         *,
         judges: Judging | None = None,
         sinks: Sequence[Sink] = (),
-        key: Key | None = None,
+        key: TombstoneKey | None = None,
         recalls: bool = False,
         embedder: Embedder | None = None,
         index: ExactIndex | None = None,
@@ -60,7 +60,7 @@ class Bench:
         self._judging = judges or judging()
         self.policy = policy
         self._key = key
-        self._decided: Decided = DecidedInLog(self.log) if recalls else self.index
+        self._decided: DecidedEvents = DecidedInLog(self.log) if recalls else self.index
         self._owners = 0
         self.owner = self.another()
         self.writer = Writer(self.index, self.log, lambda _: None, sinks=sinks)
@@ -94,7 +94,10 @@ class Bench:
 
     async def publish(self, *events: Event) -> None:
         await self.log.append(
-            [Outgoing(EVENTS.name, 0, one.scope.encode(), EVENT.encode(one)) for one in events]
+            [
+                OutgoingRecord(EVENTS.name, 0, one.scope.encode(), EVENT.encode(one))
+                for one in events
+            ]
         )
 
     async def decide(self, batch: int = _ALL) -> list[Decision]:

@@ -12,15 +12,15 @@ from streams.judges.language import foreign_language
 from streams.judges.lexicons import english
 from streams.model import wordings
 from streams.model.embedding import Vector
-from streams.model.neighbours import Known
+from streams.model.neighbours import KnownEvent
 from streams.model.policy import JudgeName, Policy
 from streams.model.ports import Embedder, NoAnswer, Verifier, WordingRequest
 from streams.model.verdict import Pair
 from streams.stage.core.overlay import Overlay
 from streams.stage.flow.apply import apply
-from streams.stage.flow.decisions import Logged
+from streams.stage.flow.decisions import CountedDecision
 from streams.stage.flow.deduplicate import Deduplicator
-from streams.stage.flow.incoming import Received
+from streams.stage.flow.incoming import ReceivedRecord
 from streams.stage.flow.judging import Judging
 from streams.store.app import policies
 from streams.text.reading import TextAnalyzer
@@ -35,9 +35,9 @@ lexicon = cache(english)
 
 
 class NothingBefore:
-    """Implements ports.Decided for a world that begins now."""
+    """Implements ports.DecidedEvents for a world that begins now."""
 
-    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, Known]:
+    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, KnownEvent]:
         del ids
         return {}
 
@@ -81,7 +81,9 @@ class World:
 
     async def hear(self, *events: Event) -> list[Decision]:
         """Decide on a batch of events, and apply what was decided."""
-        batch = [Received(record(b"", self._heard + at), said) for at, said in enumerate(events)]
+        batch = [
+            ReceivedRecord(record(b"", self._heard + at), said) for at, said in enumerate(events)
+        ]
         decided = await self._deduplicator.deduplicate(batch, self._overlay.fork())
         made, self.titles = decided.decisions, decided.titles
         self._overlay.recall(made)
@@ -89,7 +91,9 @@ class World:
             Position(topic="memory.decisions", partition=0, offset=self._heard + at)
             for at in range(len(made))
         )
-        await apply([Logged(*one) for one in zip(made, places, strict=True)], index=self._index)
+        await apply(
+            [CountedDecision(*one) for one in zip(made, places, strict=True)], index=self._index
+        )
         self._heard += len(made)
         return made
 

@@ -6,7 +6,7 @@ from schemas.base import ScopeName
 from schemas.decisions import Change, Decision, Erase
 from schemas.events import Consolidate, Remember
 from schemas.memories import Memory
-from streams.stage.core.tombstones import Key, tombstone_of
+from streams.stage.core.tombstones import TombstoneKey, tombstone_of
 
 
 def kind_of(decision: Decision) -> str:
@@ -22,7 +22,7 @@ def buried(memories: Iterable[Memory]) -> set[tuple[ScopeName, str]]:
     return {(scope, one) for scope, stone in left if stone for one in stone.fingerprints}
 
 
-def learnt_again(decisions: Iterable[Decision], key: Key) -> list[str]:
+def learnt_again(decisions: Iterable[Decision], key: TombstoneKey) -> list[str]:
     """Return the events that say what decisions before them have forgotten, and were believed."""
     gone: set[tuple[ScopeName, str]] = set()
     found: list[str] = []

@@ -10,13 +10,13 @@ import pytest
 
 from schemas.events import Remember
 from schemas.memories import Memory
-from streams.consolidate.app.consolidating import Asked, Consolidation
+from streams.consolidate.app.consolidating import Consolidation, ScopeSelection
 from streams.consolidate.world import Passes
 from streams.judges.built_in import BuiltInVerifier
 from streams.judges.language import foreign_language
 from streams.stage.flow.judging import Judging
 from streams.store.app import policies
-from streams.store.app.dry_run import DryRunClient, Means, over
+from streams.store.app.dry_run import DecidingDependencies, DryRunClient, over
 from streams.store.app.product_settings import ConsolidateSettings
 from streams.text.reading import TextAnalyzer
 from tests.builders import event, later
@@ -36,7 +36,7 @@ async def kept(texts: Sequence[str], policy: str = "default") -> list[Memory]:
     """Return what a policy keeps of texts of one scope: the real model, the judge that we ship."""
     readings = TextAnalyzer(lexicon(), foreign_language)
     judging = Judging(readings, {"built-in": BuiltInVerifier(readings)})
-    client = DryRunClient(policies.load(policy), Means(default_embedder(), judging))
+    client = DryRunClient(policies.load(policy), DecidingDependencies(default_embedder(), judging))
     said = [
         event(text, scope="user/ana", event_id=f"e{at}", occurred_at=later(at))
         for at, text in enumerate(texts)
@@ -47,14 +47,18 @@ async def kept(texts: Sequence[str], policy: str = "default") -> list[Memory]:
 
 async def consolidated(said: Sequence[Remember], policy: str) -> list[Memory]:
     """Return what a pass leaves of events that were all kept: the real model, no judge."""
-    means = Means(default_embedder(), Judging(TextAnalyzer(lexicon(), foreign_language), {}))
+    means = DecidingDependencies(
+        default_embedder(), Judging(TextAnalyzer(lexicon(), foreign_language), {})
+    )
     apart = DryRunClient(policies.load("keep-both"), means)
     await apart.submit(said)
     rules, clock = policies.load(policy), StandingClock()
     clock.move(_LONG_AFTER_S)
     client = await over(await apart.index(), rules, means)
     settings = ConsolidateSettings(memories_min=0)
-    await Consolidation(client, rules, means.judging, settings, Passes(None), clock).run(Asked())
+    await Consolidation(client, rules, means.judging, settings, Passes(None), clock).run(
+        ScopeSelection()
+    )
     return [one.memory async for one in (await client.index()).scan() if one.memory.live]
 
 

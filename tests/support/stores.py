@@ -8,7 +8,7 @@ from schemas.decisions import Decision
 from streams.model.ports import Embedder
 from streams.stage.core.mapping import FieldMapping
 from streams.store.app import policies, settings
-from streams.store.app.processes import Tally, embedded
+from streams.store.app.processes import RunTally, embedded
 from streams.store.app.reading import LogTarget, reading
 from streams.store.world.files import FileSource
 from tests.support.models import default_embedder
@@ -27,7 +27,7 @@ def run(
     batch_records: int = 256,
     index: str = "edge",
     partitions: int = 1,
-) -> Tally:
+) -> RunTally:
     """Run files into a store, as `memsieve run` does, and return what became of them."""
     chosen = settings.load(
         {
@@ -38,7 +38,7 @@ def run(
         }
     )
 
-    async def work() -> Tally:
+    async def work() -> RunTally:
         policy = policies.load(chosen.policy)
         async with embedded(chosen, policy, embedder(), quiet) as pipeline:
             await pipeline.recover()

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 from schemas.base import ScopeName
 from schemas.decisions import Marker, OnEvent
 from streams.api.app.access import Access, Grant
-from streams.maintain.app.diagnosis import Finding, examine
+from streams.maintain.app.diagnosis import Diagnosis, examine
 from streams.memory.app.lifecycle import Lifecycle
 from streams.memory.app.opening import open_lifecycle
 from streams.store.app import policies
@@ -204,7 +204,7 @@ async def serving(
     )
     clock, metrics = StandingClock(), ApiMetrics()
 
-    async def examined() -> list[Finding]:
+    async def examined() -> list[Diagnosis]:
         return await examine(LogTarget.of_store(chosen))
 
     async with open_lifecycle(LogTarget.of_store(chosen), quiet) as life:

@@ -25,11 +25,11 @@ from tokenizers import Tokenizer
 from schemas.decisions import Finding, Verdict
 from streams.judges.lexicons import english
 from streams.text.guards.registry import examine, may_be_of_two
-from streams.text.guards.statement import Statement
+from streams.text.guards.statement import StatementReading
 from streams.text.judge.features import names
 from streams.text.judge.weighing import (
     RELATIONS,
-    Told,
+    PairEvidence,
     Weights,
     inputs,
     turned_name,
@@ -96,14 +96,16 @@ class Witnesses:
         self._preparation = Preparation(models, trees / "words.npz")
         self._trees = onnxruntime.InferenceSession(trees / "trees.onnx")
 
-    def told(self, pairs: Sequence[tuple[str, str]]) -> list[Told]:
+    def told(self, pairs: Sequence[tuple[str, str]]) -> list[PairEvidence]:
         """Return the evidence of all witnesses on each pair."""
         rows = self._preparation.rows(pairs)
         cosines = rows[:, names().index("similarity")].astype(float)
-        found: list[Told] = []
+        found: list[PairEvidence] = []
         for pair, row, cosine, logit in zip(pairs, rows, cosines, self._cross(pairs), strict=True):
             [trees] = self._trees.run(["probabilities"], {"features": row})
-            found.append(Told(float(cosine), trees.astype(float), logit, self._findings(*pair)))
+            found.append(
+                PairEvidence(float(cosine), trees.astype(float), logit, self._findings(*pair))
+            )
         return found
 
     def _cross(self, pairs: Sequence[tuple[str, str]]) -> Matrix:
@@ -116,7 +118,7 @@ class Witnesses:
         return np.concatenate(told)
 
     def _findings(self, first: str, second: str) -> tuple[Finding, ...]:
-        event, memory = (Statement(self._readings.of(text)) for text in (first, second))
+        event, memory = (StatementReading(self._readings.of(text)) for text in (first, second))
         return examine(event, memory, self._readings.lexicon)
 
 
@@ -185,7 +187,7 @@ def _balanced(found: Sequence[Example]) -> list[float]:
     return [one.weight / max(every[of], 1e-9) for one, of in zip(found, card, strict=True)]
 
 
-def guards(found: Sequence[Example], told: Sequence[Told]) -> dict[str, tuple[int, float]]:
+def guards(found: Sequence[Example], told: Sequence[PairEvidence]) -> dict[str, tuple[int, float]]:
     """Return, by guard, the number of its objections and the share of them that are right."""
     seen: dict[str, list[bool]] = {}
     for one, known in zip(found, told, strict=True):
@@ -198,7 +200,7 @@ def guards(found: Sequence[Example], told: Sequence[Told]) -> dict[str, tuple[in
     return {name: (len(right), float(np.mean(right))) for name, right in sorted(seen.items())}
 
 
-def weigh(found: Sequence[Example], told: Sequence[Told]) -> dict[str, Any]:
+def weigh(found: Sequence[Example], told: Sequence[PairEvidence]) -> dict[str, Any]:
     """Return the decision's weights with and without the cross-encoder.
 
     They are fitted on pairs similar enough to be compared.
@@ -215,7 +217,7 @@ def weigh(found: Sequence[Example], told: Sequence[Told]) -> dict[str, Any]:
     return stored
 
 
-def out_of_fold(found: Sequence[Example], told: Sequence[Told]) -> Matrix:
+def out_of_fold(found: Sequence[Example], told: Sequence[PairEvidence]) -> Matrix:
     """Return each pair's probabilities by a decision that was fitted without its fold.
 
     The trees know the pairs that they were fitted on too well to choose thresholds on those.
@@ -239,7 +241,7 @@ _GOALS = {"careful": (0.003, 0.01), "balanced": (0.01, 0.03), "thorough": (0.05,
 
 
 def points(
-    found: Sequence[Example], told: Sequence[Told], probabilities: Matrix
+    found: Sequence[Example], told: Sequence[PairEvidence], probabilities: Matrix
 ) -> dict[str, Point]:
     """Return, by preset, the threshold on the probability of one memory, its recall, and hidden rates.
 
@@ -274,7 +276,7 @@ _DISPLACED = 0.00075
 
 
 def update_point(
-    found: Sequence[Example], told: Sequence[Told], probabilities: Matrix
+    found: Sequence[Example], told: Sequence[PairEvidence], probabilities: Matrix
 ) -> Point | None:
     """Return the probability threshold above which a contradiction may retire the older memory.
 
@@ -302,7 +304,7 @@ pairs, and of near-misses."""
 
 
 def conflict_point(
-    found: Sequence[Example], told: Sequence[Told], probabilities: Matrix
+    found: Sequence[Example], told: Sequence[PairEvidence], probabilities: Matrix
 ) -> Point | None:
     """Return the probability from which two memories are marked as in conflict.
 

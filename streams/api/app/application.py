@@ -15,12 +15,12 @@ from starlette.types import ASGIApp
 from streams.api.app import decisions, memories
 from streams.api.app.access import Access
 from streams.api.app.desk import Desk
-from streams.api.app.guard import BearerAuthenticator, Guard
+from streams.api.app.guard import AccessMiddleware, BearerAuthenticator
 from streams.api.app.page import page
 from streams.api.app.problems import Log, responses, tell_problems
-from streams.api.app.serving import Served
+from streams.api.app.serving import ServedApp
 from streams.clock.system import SystemClock
-from streams.judges.budget import Budget
+from streams.judges.budget import RequestBudget
 from streams.memory.app.lifecycle import Lifecycle
 from streams.model.ports import Clock
 from streams.store.app.product_settings import ApiSettings
@@ -62,20 +62,20 @@ def build(
     log: Log,
 ) -> ASGIApp:
     """Return the API with access control. `log` receives a line per request, without its content."""
-    budget = Budget(
+    budget = RequestBudget(
         settings.requests_per_minute * access.holders, settings.requests_per_minute, clock
     )
     door = BearerAuthenticator(access)
-    return Guard(described(life, metrics, log), door, budget, settings, metrics, log)
+    return AccessMiddleware(described(life, metrics, log), door, budget, settings, metrics, log)
 
 
-def served(settings: Settings, log: Log) -> Served:
+def served(settings: Settings, log: Log) -> ServedApp:
     """Return the API as what can be served."""
 
     async def made(life: Lifecycle, access: Access, metrics: ApiMetrics) -> ASGIApp:
         return build(life, access, settings.api, metrics, SystemClock(), log)
 
-    return Served("API", "api", made)
+    return ServedApp("API", "api", made)
 
 
 def _operation(route: APIRoute) -> str:

@@ -13,9 +13,9 @@ from schemas.memories import Memory
 from streams.api.app.access import Grant, Right
 from streams.api.app.problems import Refused
 from streams.api.app.records import Fresh, event_of
-from streams.memory.app.lifecycle import Declined, Lifecycle, require_told, scope_of, unknown
+from streams.memory.app.lifecycle import DeclinedRequest, Lifecycle, require_told, scope_of, unknown
 from streams.model.ports import Poison
-from streams.stage.core.reviewing import Question
+from streams.stage.core.reviewing import ReviewQuestion
 from streams.store.world.metrics import ApiMetrics
 
 
@@ -53,7 +53,7 @@ class Desk:
         return event
 
     async def memory(self, request: Request, right: Right, identity: MemoryId) -> Memory:
-        """Return a memory. Raises Declined if it is forgotten."""
+        """Return a memory. Raises DeclinedRequest if it is forgotten."""
         memory = await self.any_memory(request, right, identity)
         require_told(memory)
         return memory
@@ -75,7 +75,7 @@ class Desk:
         self.open(request, right, scope, nobody, "decision_id")
         return decision, scope
 
-    async def question(self, request: Request, right: Right, identity: str) -> Question:
+    async def question(self, request: Request, right: Right, identity: str) -> ReviewQuestion:
         """Return a review question; one outside the token's scopes is unknown."""
         nobody = unknown("question", identity)
         every = await self.life.questions()
@@ -86,7 +86,7 @@ class Desk:
         return found
 
     def open(
-        self, request: Request, right: Right, scope: ScopeName, nobody: Declined, field: str
+        self, request: Request, right: Right, scope: ScopeName, nobody: DeclinedRequest, field: str
     ) -> None:
         """Raise `nobody` if the token does not cover the scope, Refused if it lacks the right."""
         grant = _grant(request)

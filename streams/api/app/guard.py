@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streams.api.app.access import UNKNOWN_CALLER, Access, Grant
 from streams.api.app.problems import Log, Refused
-from streams.judges.budget import Budget
+from streams.judges.budget import RequestBudget
 from streams.store.app.product_settings import ApiSettings
 from streams.store.world.metrics import ApiMetrics
 
@@ -58,7 +58,7 @@ class BearerAuthenticator:
         return refused.response()
 
 
-class Guard:
+class AccessMiddleware:
     """An app that lets through to another what it may do.
 
     So many requests are worked on at once, and so many more wait for their turn.
@@ -68,7 +68,7 @@ class Guard:
         self,
         app: FastAPI,
         door: Authenticator,
-        budget: Budget,
+        budget: RequestBudget,
         settings: ApiSettings,
         metrics: ApiMetrics,
         log: Log,

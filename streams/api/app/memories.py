@@ -33,8 +33,8 @@ from streams.api.app.records import (
     outcome_of,
     version_told,
 )
-from streams.memory.app.queueing import Told
-from streams.recall.app.loading import Given, Grouping, SearchResult, Unknown
+from streams.memory.app.queueing import EventResult
+from streams.recall.app.loading import Given, Grouping, SearchResult, UnknownMemory
 from streams.store.app.conflicts import KeptMemory
 
 _ONE = "/v1/memories/{memory_id}"
@@ -103,7 +103,7 @@ def _add_reading(app: FastAPI, desk: Desk) -> None:
         desk.permit(request, "read", given.scope, "scope")
         try:
             return await life.loading.deduplicate(given)
-        except Unknown as error:
+        except UnknownMemory as error:
             raise Refused(HTTPStatus.NOT_FOUND, str(error), field="ids") from error
 
 
@@ -214,7 +214,7 @@ def _accepted(model: type[Record]) -> Described:
     return {HTTPStatus.ACCEPTED: {"model": model, "description": "Not decided yet"}}
 
 
-def _one(told: Told, response: Response) -> Outcome:
+def _one(told: EventResult, response: Response) -> Outcome:
     """Return the outcome of an event, with status 202 if it is not decided yet."""
     if told.refused is not None:
         raise Refused.poison(told.refused)
@@ -223,7 +223,7 @@ def _one(told: Told, response: Response) -> Outcome:
     return outcome_of(told)
 
 
-def _all(told: list[Told], response: Response) -> Changes:
+def _all(told: list[EventResult], response: Response) -> Changes:
     return Changes(decisions=tuple(_one(each, response) for each in told))
 
 
@@ -238,7 +238,7 @@ def _checked(desk: Desk, request: Request, at: int, given: object) -> Remember |
         return error
 
 
-def _result(at: int, told: Told) -> Result:
+def _result(at: int, told: EventResult) -> Result:
     if told.refused is not None:
         return _refused(Refused.poison(told.refused, f"memories[{at}]"))
     status = HTTPStatus.OK if told.decision is not None else HTTPStatus.ACCEPTED

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from schemas.codec import complaint, plain
 from streams.api.app.access import Grant, Right
 from streams.api.app.records import Problem
-from streams.memory.app.lifecycle import Declined, Why
+from streams.memory.app.lifecycle import DeclinedRequest, DeclineReason
 from streams.memory.app.problems import dotted
 from streams.model.ports import Fatal, Poison, Transient
 
@@ -25,11 +25,11 @@ Described: TypeAlias = dict[int | str, dict[str, Any]]
 """The possible answers of a route by status, in FastAPI's form."""
 
 _STATUS = {
-    Why.UNKNOWN: HTTPStatus.NOT_FOUND,
-    Why.FORGOTTEN: HTTPStatus.GONE,
-    Why.CONFLICT: HTTPStatus.CONFLICT,
-    Why.UNFIT: HTTPStatus.UNPROCESSABLE_ENTITY,
-    Why.NOT_HERE: HTTPStatus.NOT_IMPLEMENTED,
+    DeclineReason.UNKNOWN: HTTPStatus.NOT_FOUND,
+    DeclineReason.FORGOTTEN: HTTPStatus.GONE,
+    DeclineReason.CONFLICT: HTTPStatus.CONFLICT,
+    DeclineReason.UNFIT: HTTPStatus.UNPROCESSABLE_ENTITY,
+    DeclineReason.NOT_HERE: HTTPStatus.NOT_IMPLEMENTED,
 }
 
 _REMEDY = {
@@ -76,7 +76,7 @@ class Refused(Exception):
         return cls(HTTPStatus.FORBIDDEN, said, field=field)
 
     @classmethod
-    def declined(cls, error: Declined) -> "Refused":
+    def declined(cls, error: DeclinedRequest) -> "Refused":
         return cls(_STATUS[error.why], f"{error}", field=error.field)
 
     @classmethod
@@ -129,8 +129,8 @@ def tell_problems(app: FastAPI, log: Log, answer: Answer = as_json) -> None:
     async def refused(request: Request, error: Refused) -> Response:
         return answer(request, error)
 
-    @app.exception_handler(Declined)
-    async def declined(request: Request, error: Declined) -> Response:
+    @app.exception_handler(DeclinedRequest)
+    async def declined(request: Request, error: DeclinedRequest) -> Response:
         return answer(request, Refused.declined(error))
 
     @app.exception_handler(RequestValidationError)

@@ -25,16 +25,16 @@ from schemas.decisions import Change, Compared, Decision, Marker
 from schemas.events import Answer, Ended, Remember
 from schemas.memories import Memory, Persistence
 from schemas.outcomes import Review
-from streams.changes.core.history import Version
+from streams.changes.core.history import MemoryVersion
 from streams.inspect.app import told_version
-from streams.memory.app.queueing import BATCH_EVENTS, Told
+from streams.memory.app.queueing import BATCH_EVENTS, EventResult
 from streams.model.identity import said_event_id
 from streams.model.ports import Poison
-from streams.recall.app.loading import Asked as AskedToSearch
-from streams.recall.app.recalling import Asked as AskedToRecall
+from streams.recall.app.loading import SearchRequest
+from streams.recall.app.recalling import RecallRequest
 from streams.stage.core.explain import outcome, why
 from streams.stage.core.ledger import touched
-from streams.stage.core.reviewing import Question
+from streams.stage.core.reviewing import ReviewQuestion
 from streams.stage.flow.dead_letters import oversized
 from streams.stage.flow.incoming import CLOCK_SKEW_MAX
 from streams.store.app.client import is_again
@@ -103,14 +103,14 @@ class Correction(Record):
     metadata: Annotated[Metadata, Field(max_length=256)] | None = None
 
 
-class Search(AskedToSearch):
+class Search(SearchRequest):
     """A search of one scope: what is nearest to a query, as at most `limit` entries.
 
     The other fields say how what is one fact is found; without them it is as the settings say.
     """
 
 
-class Recall(AskedToRecall):
+class Recall(RecallRequest):
     """What is to be recalled: of a scope, or with `across` of that scope and all below it.
 
     With a query what is nearest to it; without one what lasts and what is new, or across scopes
@@ -368,7 +368,7 @@ def correcting(memory: Memory, correction: Correction) -> Fresh:
     return Fresh.model_validate({**values, "scope": memory.scope, "supersedes": (memory.id,)})
 
 
-def outcome_of(told: Told) -> Outcome:
+def outcome_of(told: EventResult) -> Outcome:
     decision = told.decision
     if decision is None:
         return Outcome(event_id=told.event.event_id)
@@ -407,7 +407,7 @@ def explained(decision: Decision, scope: Scope, story: list[str]) -> Explained:
     return Explained(**dict(decided(decision, scope)), compared=near, story=tuple(story))
 
 
-def version_told(version: Version) -> VersionTold:
+def version_told(version: MemoryVersion) -> VersionTold:
     decision, told = version.decision, told_version(version)
     return VersionTold(
         version=version.memory.version,
@@ -423,7 +423,7 @@ def version_told(version: Version) -> VersionTold:
     )
 
 
-def question_told(question: Question) -> QuestionTold:
+def question_told(question: ReviewQuestion) -> QuestionTold:
     answer: Answer | None = None if question.settled is None else question.settled.answer
     return QuestionTold(
         **dict(question.review),

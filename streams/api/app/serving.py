@@ -23,7 +23,7 @@ Build: TypeAlias = Callable[[Lifecycle, access.Access, ApiMetrics], Awaitable[AS
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedApp:
     """An app to be served: `name` for people, `setting` is the group that has its host and port.
 
     `reads_past`: beside a cluster it reads its log as well, which takes as long as that is.
@@ -35,7 +35,7 @@ class Served:
     reads_past: bool = False
 
 
-async def serve(target: LogTarget, app: Served, report: Callable[[str], None]) -> None:
+async def serve(target: LogTarget, app: ServedApp, report: Callable[[str], None]) -> None:
     """Serve an app, and health and metrics on the port of `service`, until SIGTERM or SIGINT.
 
     This process alone writes an embedded store, and events are decided on before they are

@@ -10,9 +10,9 @@ from schemas.codec import EVENT
 from schemas.decisions import Marker, OnEvent
 from schemas.events import Remember
 from schemas.memories import Memory
-from streams.changes.core.history import Version, replaced, versions
+from streams.changes.core.history import MemoryVersion, replaced, versions
 from streams.clock.system import SystemClock
-from streams.stage.core.lineage import CannotUndo, Plan, UndoneAlready, Wish, cut_off, plan
+from streams.stage.core.lineage import CannotUndo, UndoneAlready, UndoPlan, Wish, cut_off, plan
 from streams.stage.flow.dead_letters import oversized
 from streams.store.app.client import Client, Response, may_retry
 from streams.store.app.reading import StoreReader
@@ -27,7 +27,7 @@ class IncompleteUndo(CannotUndo):
         self.events = events
 
 
-async def planned(reader: StoreReader, identity: str, wish: Wish) -> Plan | None:
+async def planned(reader: StoreReader, identity: str, wish: Wish) -> UndoPlan | None:
     """Plan the undo of a decision, given its id or the id of its event.
 
     A prefix of an id is enough; None if nothing matches. Raises CannotUndo, Ambiguous, and
@@ -74,7 +74,7 @@ async def undo(
     identity: str,
     wish: Wish,
     report: Callable[[str], None] = lambda _: None,
-) -> tuple[Plan, list[Response]] | None:
+) -> tuple[UndoPlan, list[Response]] | None:
     """Undo a decision; return the plan and the responses to its events.
 
     Returns None and raises as `planned` does. If memories changed between planning and the
@@ -100,10 +100,10 @@ class Ancestor:
 
 
 @dataclass(frozen=True)
-class History:
+class MemoryLineage:
     """A memory's life: its versions, its ancestors and its successors, nearest first."""
 
-    versions: list[Version]
+    versions: list[MemoryVersion]
     ancestors: list[Ancestor]
     successors: list[Memory]
 
@@ -113,11 +113,11 @@ class History:
         return self.versions[-1].memory
 
 
-async def history(reader: StoreReader, identity: MemoryId) -> History:
+async def history(reader: StoreReader, identity: MemoryId) -> MemoryLineage:
     """Return the life of a memory, found by the memory ids in the headers of the log's records."""
     known = versions(identity, await reader.on_memories([identity]))
     ancestors = await _ancestors(reader, [identity])
-    return History(known, ancestors, await _successors(reader, known[-1].memory))
+    return MemoryLineage(known, ancestors, await _successors(reader, known[-1].memory))
 
 
 async def _ancestors(reader: StoreReader, ids: Sequence[MemoryId]) -> list[Ancestor]:

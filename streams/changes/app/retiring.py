@@ -20,17 +20,17 @@ from streams.store.app.requests import open_client
 
 
 @dataclass(frozen=True)
-class Ending:
+class Retirement:
     """A memory to be retired, and why."""
 
     memory: Memory
     reason: Ended
 
 
-def expiring(memories: Iterable[Memory], policy: Policy, now: datetime) -> list[Ending]:
+def expiring(memories: Iterable[Memory], policy: Policy, now: datetime) -> list[Retirement]:
     """Return the live memories that have expired under the policy."""
     return [
-        Ending(memory, reason)
+        Retirement(memory, reason)
         for memory in memories
         if memory.live and (reason := due(memory, now, policy.rules(memory.scope)))
     ]
@@ -40,11 +40,13 @@ def session_over(
     session: str, memories: Iterable[Memory], *, author: str, now: datetime
 ) -> list[Retire]:
     """Return the events that end the memories that were only for a session, which is over."""
-    endings = [Ending(memory, "ended") for memory in ending_with(session, memories)]
+    endings = [Retirement(memory, "ended") for memory in ending_with(session, memories)]
     return requests(endings, author=author, note=f"session {session} is over", now=now)
 
 
-def requests(endings: Sequence[Ending], *, author: str, note: str, now: datetime) -> list[Retire]:
+def requests(
+    endings: Sequence[Retirement], *, author: str, note: str, now: datetime
+) -> list[Retire]:
     """Return the events that end memories; a memory that changes before its event's turn stays."""
     in_order = sorted(endings, key=lambda one: (*_scope_and_reason(one), one.memory.id))
     made: list[Retire] = []
@@ -66,7 +68,7 @@ def requests(endings: Sequence[Ending], *, author: str, note: str, now: datetime
 
 
 @dataclass(frozen=True)
-class Done:
+class RetirementResult:
     """The number of memories that ended, and of those that stay, being changed or pinned.
 
     `waiting` are the undecided requests, which are about `asked` memories.
@@ -80,24 +82,24 @@ class Done:
 
 async def end(
     target: LogTarget, asked: Sequence[Retire], seconds: float, report: Callable[[str], None]
-) -> Done:
+) -> RetirementResult:
     """End memories; a cluster is waited for `seconds`."""
     if not asked:
-        return Done(0, 0, 0, ())
+        return RetirementResult(0, 0, 0, ())
     async with open_client(target, report, watched(seconds, report)) as client:
         responses = await client.submit(asked)
     waiting = undecided(responses)
     decided = [one.on_event for one in responses if one.decision is not None]
     ended = sum(len(one.memories) for one in decided if isinstance(one, Revise))
     open_ = _members(one.event for one in waiting)
-    return Done(ended, _members(asked) - open_ - ended, open_, waiting)
+    return RetirementResult(ended, _members(asked) - open_ - ended, open_, waiting)
 
 
 def _members(asked: Iterable[Event]) -> int:
     return sum(len(one.memories) for one in asked if isinstance(one, Retire))
 
 
-def _scope_and_reason(ending: Ending) -> tuple[ScopeName, Ended]:
+def _scope_and_reason(ending: Retirement) -> tuple[ScopeName, Ended]:
     return ending.memory.scope, ending.reason
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from streams.changes.app.retiring import Ending, end, expiring, requests
+from streams.changes.app.retiring import Retirement, end, expiring, requests
 from streams.clock.system import SystemClock
 from streams.model.policy import Policy
 from streams.store.app import policies
@@ -34,7 +34,7 @@ def expire(
         str | None, typer.Option("--at", metavar="TIME", help="The reference time. [now]")
     ] = None,
     limit: options.Limit = None,
-    asking: options.Asking,
+    asking: options.ChangeOptions,
 ) -> None:
     """Retire memories that have expired under the policy.
 
@@ -62,14 +62,16 @@ def expire(
     require_decided(done.waiting, wait)
 
 
-async def _due(source: LogTarget, scope: str | None, rules: Policy, then: datetime) -> list[Ending]:
+async def _due(
+    source: LogTarget, scope: str | None, rules: Policy, then: datetime
+) -> list[Retirement]:
     async with reading(source) as reader:
         memories = await reader.memories()
     here = (memory for memory in memories if options.below(memory.scope, scope))
     return expiring(here, rules, then)
 
 
-def _list(endings: Sequence[Ending], limit: int | None) -> None:
+def _list(endings: Sequence[Retirement], limit: int | None) -> None:
     for one in endings[:limit]:
         say(f"{one.memory.scope}  {one.memory.id}")
         say(f"  {quoted(one.memory.text)}")
@@ -77,7 +79,7 @@ def _list(endings: Sequence[Ending], limit: int | None) -> None:
     more(len(endings) - len(endings[:limit]), "memory", "memories")
 
 
-def _tell(counts: dict[str, int], endings: Sequence[Ending], *, as_json: bool) -> None:
+def _tell(counts: dict[str, int], endings: Sequence[Retirement], *, as_json: bool) -> None:
     if as_json:
         found: list[dict[str, Any]] = [
             {"memory_id": one.memory.id, "scope": one.memory.scope, "reason": one.reason}

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from schemas.memories import Memory
-from streams.changes.app.lineages import History
+from streams.changes.app.lineages import MemoryLineage
 from streams.changes.app.lineages import history as life
-from streams.changes.core.history import Version, differences, said_by, standing
+from streams.changes.core.history import MemoryVersion, differences, said_by, standing
 from streams.stage.core.explain import why
 from streams.store.app.reading import LogTarget, reading
 from streams.store.cli import options
@@ -21,7 +21,7 @@ _TEXT_WIDTH = 80
 def history(
     identity: Annotated[str, typer.Argument(metavar="ID", help="A memory id, or its prefix.")],
     *,
-    where: options.Reading,
+    where: options.ReadOptions,
 ) -> None:
     """Show a memory's versions, with authors, reasons and sources."""
     told = asyncio.run(_history(where.to_read(), identity))
@@ -32,12 +32,12 @@ def history(
         say(line)
 
 
-async def _history(source: LogTarget, beginning: str) -> History:
+async def _history(source: LogTarget, beginning: str) -> MemoryLineage:
     async with reading(source) as reader:
         return await life(reader, await options.memory_id(reader, beginning))
 
 
-def _lines(told: History) -> Iterator[str]:
+def _lines(told: MemoryLineage) -> Iterator[str]:
     memory = told.memory
     yield f"memory     {memory.id}"
     yield f"scope      {memory.scope}"
@@ -55,7 +55,7 @@ def _lines(told: History) -> Iterator[str]:
         yield from (f"  {_named(one)}  {standing(one)}" for one in told.successors)
 
 
-def _version(version: Version) -> Iterator[str]:
+def _version(version: MemoryVersion) -> Iterator[str]:
     decision, event = version.decision, version.decision.event
     by = f" by {name}" if (name := said_by(event)) else ""
     happened = f"{event.occurred_at:%Y-%m-%d %H:%M:%S} UTC"
@@ -71,7 +71,7 @@ def _named(memory: Memory) -> str:
     return f"{memory.id}  {quoted(memory.text, _TEXT_WIDTH)}"
 
 
-def _as_json(told: History) -> dict[str, Any]:
+def _as_json(told: MemoryLineage) -> dict[str, Any]:
     return {
         "memory": told.memory.model_dump(mode="json"),
         "versions": [_version_json(version) for version in told.versions],
@@ -83,7 +83,7 @@ def _as_json(told: History) -> dict[str, Any]:
     }
 
 
-def _version_json(version: Version) -> dict[str, Any]:
+def _version_json(version: MemoryVersion) -> dict[str, Any]:
     decision = version.decision
     return {
         "version": version.memory.version,

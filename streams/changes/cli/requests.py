@@ -34,12 +34,12 @@ Identity = Annotated[str, typer.Argument(metavar="ID", help="A memory id, or its
 _REASONS: tuple[str, ...] = get_args(Ended)
 
 
-def pin(identity: Identity, *, note_: options.Note = "", asking: options.Asking) -> None:
+def pin(identity: Identity, *, note_: options.Note = "", asking: options.ChangeOptions) -> None:
     """Pin a memory: it is not merged, replaced or retired."""
     _pin(identity, note_, asking, pinned=True)
 
 
-def unpin(identity: Identity, *, note_: options.Note = "", asking: options.Asking) -> None:
+def unpin(identity: Identity, *, note_: options.Note = "", asking: options.ChangeOptions) -> None:
     """Unpin a memory: it may be merged, replaced and retired again."""
     _pin(identity, note_, asking, pinned=False)
 
@@ -48,7 +48,7 @@ def update(
     identity: Identity,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What it says from now on.")],
     *,
-    asking: options.Asking,
+    asking: options.ChangeOptions,
 ) -> None:
     """Give a memory a new text. It is not compared; the old one stays in the history."""
     source = asking.source()
@@ -64,7 +64,7 @@ def retire(
     *,
     reason: Annotated[str, typer.Option("--reason", help=f"Why: {', '.join(_REASONS)}.")],
     note_: options.Note = "",
-    asking: options.Asking,
+    asking: options.ChangeOptions,
 ) -> None:
     """Retire memories without replacing them. Nothing is deleted: memsieve undo restores them.
 
@@ -93,7 +93,7 @@ def rate(
     harmful: Annotated[int, typer.Option("--harmful", min=0, help="Times it misled.")] = 0,
     accessed: Annotated[int, typer.Option("--accessed", min=0, help="Times it was read.")] = 0,
     note_: options.Note = "",
-    asking: options.Asking,
+    asking: options.ChangeOptions,
 ) -> None:
     """Record how often a memory was read, helped or misled."""
     if not (helpful or harmful or accessed):
@@ -111,7 +111,7 @@ def rate(
     ask(source, [asked], asking)
 
 
-def ask(source: LogTarget, events: Sequence[Event], asking: options.Asking) -> None:
+def ask(source: LogTarget, events: Sequence[Event], asking: options.ChangeOptions) -> None:
     """Have a store decide on events at once, or a cluster in time; tell the outcome.
 
     Raises UsageError where what the first of them asks for came too late, or was set aside;
@@ -120,7 +120,7 @@ def ask(source: LogTarget, events: Sequence[Event], asking: options.Asking) -> N
     _show(heard(source, _submitted(source, events, asking.wait)), asking)
 
 
-def _show(responses: Sequence[Response], asking: options.Asking) -> None:
+def _show(responses: Sequence[Response], asking: options.ChangeOptions) -> None:
     decided = decisions_of(responses)
     if asking.as_json:
         say_object({"decisions": [*map(decision_json, decided)], **published(responses)})
@@ -144,7 +144,7 @@ def _told(decided: Sequence[Decision]) -> Iterator[str]:
             yield from (f"  not {refused}" for refused in one.evidence.refused)
 
 
-def _pin(identity: str, note_: str, asking: options.Asking, *, pinned: bool) -> None:
+def _pin(identity: str, note_: str, asking: options.ChangeOptions, *, pinned: bool) -> None:
     source = asking.source()
     who = author_of(source.settings, asking.author)
     [memory] = asyncio.run(_memories(source, [identity]))
@@ -195,7 +195,7 @@ async def _memories(source: LogTarget, identities: Sequence[str]) -> list[Memory
 async def _live(reader: StoreReader, beginning: str) -> Memory:
     memory = await reader.memory(await options.memory_id(reader, beginning))
     if memory is None:
-        raise options.NotFound(f"no memory in {reader.place} has the id {beginning}")
+        raise options.UnknownId(f"no memory in {reader.place} has the id {beginning}")
     if not memory.live:
         raise options.UsageError(f"memory {memory.id} is {standing(memory)}")
     return memory

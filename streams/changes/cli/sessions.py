@@ -9,7 +9,7 @@ from schemas.decisions import Marker
 from schemas.events import Retire
 from streams.changes.app import retiring
 from streams.clock.system import SystemClock
-from streams.stage.core.sessions import Session, Sessions
+from streams.stage.core.sessions import SessionCounter, SessionCounts
 from streams.store.app.client import require_decided
 from streams.store.app.reading import LogTarget, reading
 from streams.store.app.requests import author_of
@@ -22,7 +22,7 @@ def list_(
     *,
     scope: options.ScopeBelow = None,
     limit: options.Limit = None,
-    where: options.Reading,
+    where: options.ReadOptions,
 ) -> None:
     """List the sessions with what each added, the newest last.
 
@@ -53,7 +53,7 @@ def end(
     ],
     *,
     scope: options.ScopeBelow = None,
-    asking: options.Asking,
+    asking: options.ChangeOptions,
 ) -> None:
     """End a session: retire the ephemeral memories that it alone saw.
 
@@ -70,8 +70,8 @@ def end(
     require_decided(done.waiting, wait)
 
 
-async def _sessions(source: LogTarget, scope: str | None) -> list[Session]:
-    counted = Sessions()
+async def _sessions(source: LogTarget, scope: str | None) -> list[SessionCounts]:
+    counted = SessionCounter()
     async with reading(source) as reader:
         async for entry in reader.decisions():
             decision = entry.decision

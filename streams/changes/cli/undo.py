@@ -14,10 +14,10 @@ from streams.changes.cli.requests import ask
 from streams.changes.core.history import standing
 from streams.clock.system import SystemClock
 from streams.stage.core.explain import outcome, why
-from streams.stage.core.lineage import CannotUndo, Changing, Plan, Wish
+from streams.stage.core.lineage import CannotUndo, Changing, UndoPlan, Wish
 from streams.store.app.client import Response, decisions_of, require_decided, undecided
 from streams.store.app.cluster_client import watched
-from streams.store.app.reading import Ambiguous, LogTarget, reading
+from streams.store.app.reading import AmbiguousPrefix, LogTarget, reading
 from streams.store.app.requests import author_of, open_client
 from streams.store.cli import options
 from streams.store.cli.console import note, quoted, say, say_object
@@ -35,7 +35,7 @@ def undo(
         bool, typer.Option("--dry-run", help="Only show what would be undone.")
     ] = False,
     note_: options.Note = "",
-    asking: options.Asking,
+    asking: options.ChangeOptions,
 ) -> None:
     """Undo a decision, and restore its memories.
 
@@ -49,14 +49,14 @@ def undo(
     wish = Wish(author_of(source.settings, asking.author), SystemClock().now(), note_)
     try:
         told = heard(source, _undo(source, decision, wish, wait, dry_run=dry_run))
-    except (CannotUndo, Ambiguous) as error:
+    except (CannotUndo, AmbiguousPrefix) as error:
         if isinstance(error, IncompleteUndo) and not dry_run:
             note(str(error))
             ask(source, error.events, asking)
             return
         raise options.UsageError(str(error)) from error
     if told is None:
-        raise options.NotFound(f"no decision has the id {decision}: memsieve decisions")
+        raise options.UnknownId(f"no decision has the id {decision}: memsieve decisions")
     if asking.as_json:
         say_object(told.as_json)
     else:
@@ -71,7 +71,7 @@ def undo(
 class _Told:
     """An undo as people are told of it: the plan, and the responses to what it asks for."""
 
-    plan: Plan
+    plan: UndoPlan
     responses: Sequence[Response] = ()
 
     @property

@@ -9,7 +9,7 @@ from schemas.base import DecisionId, MemoryId
 from schemas.decisions import Decision, Merge, Replace
 from schemas.events import Event, Remember
 from schemas.memories import Memory
-from streams.model.neighbours import Stored
+from streams.model.neighbours import StoredMemory
 from streams.stage.core.ledger import effects, memory_of, take
 from streams.stage.core.lineage import Changing, changing, undone
 
@@ -26,7 +26,7 @@ _TOLD_OTHERWISE = {
 
 
 @dataclass(frozen=True)
-class Version:
+class MemoryVersion:
     """A memory after a decision and before it; `before` is None for the first version.
 
     `undone_by` is the decision that undid this one, if any.
@@ -38,22 +38,22 @@ class Version:
     undone_by: DecisionId | None = None
 
 
-def versions(identity: MemoryId, decisions: Iterable[Decision]) -> list[Version]:
+def versions(identity: MemoryId, decisions: Iterable[Decision]) -> list[MemoryVersion]:
     """Return a memory's versions, oldest first.
 
     `decisions` are those that changed it, in order; versions that build on an erased one are
     omitted.
     """
     changes = changing(decisions)
-    gone, state = undone(changes), dict[MemoryId, Stored]()
-    found: list[Version] = []
+    gone, state = undone(changes), dict[MemoryId, StoredMemory]()
+    found: list[MemoryVersion] = []
     for one in changes:
         before = state.get(identity)
         own = [effect for effect in effects(one) if memory_of(effect) == identity]
         if take(state, own, holed=True):
             was = None if before is None else before.memory
             after = state[identity].memory
-            found.append(Version(after, was, one, gone.get(one.decision_id)))
+            found.append(MemoryVersion(after, was, one, gone.get(one.decision_id)))
     return found
 
 
@@ -62,7 +62,7 @@ def said_by(event: Event) -> str:
     return (event.source or "") if isinstance(event, Remember) else event.author
 
 
-def differences(version: Version) -> list[str]:
+def differences(version: MemoryVersion) -> list[str]:
     """Return the changes of a version, one per line, texts first."""
     before, after = version.before, version.memory
     lines: list[str] = []

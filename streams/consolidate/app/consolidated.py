@@ -51,7 +51,7 @@ _DECIMALS = 4
 
 
 @dataclass(frozen=True)
-class Joined:
+class DecidedProposal:
     """A proposal, its memories when they were proposed, and the owner's decision."""
 
     event: Consolidate
@@ -116,7 +116,7 @@ class ScopePass:
     rounds: int
     depth_max: int
     without_live_successor: int
-    groups: tuple[Joined, ...]
+    groups: tuple[DecidedProposal, ...]
     checked: int = 0
 
     @property
@@ -147,7 +147,7 @@ class ScopePass:
 
 
 @dataclass(frozen=True)
-class Consolidated:
+class ConsolidationPass:
     """A pass over scopes; `skipped` gives the reason for each scope left out."""
 
     policy: PolicyId

@@ -26,12 +26,12 @@ from schemas.events import Consolidate
 from schemas.memories import Memory
 from streams.clock.stopwatch import time_limit, timed
 from streams.clock.system import SystemClock
-from streams.consolidate.app.consolidated import Consolidated, Joined, ScopePass, Why
+from streams.consolidate.app.consolidated import ConsolidationPass, DecidedProposal, ScopePass, Why
 from streams.consolidate.app.proposing import OnceClient
 from streams.consolidate.core.redundancy import supersession
-from streams.consolidate.flow import Budget, CandidateGeneration, Known
+from streams.consolidate.flow import CandidateGeneration, Known, PassBudget
 from streams.consolidate.world import LastPass, Passes
-from streams.model.neighbours import Stored
+from streams.model.neighbours import StoredMemory
 from streams.model.policy import Policy
 from streams.model.ports import Clock, Index
 from streams.stage.core.consolidation import listed_bytes, proposed
@@ -56,7 +56,7 @@ _ANSWER_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
-class Asked:
+class ScopeSelection:
     """Which scopes to examine: one and those below it, or all.
 
     `now` includes scopes that are not due; `anyway` includes those from which more memories would
@@ -94,10 +94,10 @@ class _Scope:
 
     name: ScopeName
     last: LastPass | None
-    memories: list[Stored]
+    memories: list[StoredMemory]
     asked: set[EventId] = field(default_factory=set[EventId])
     known: Known = field(default_factory=Known)
-    joined: list[Joined] = field(default_factory=list[Joined])
+    joined: list[DecidedProposal] = field(default_factory=list[DecidedProposal])
     checked: int = 0
     before: int = 0
     bytes_before: int = 0
@@ -148,14 +148,16 @@ class Consolidation:
         )
 
     async def run(
-        self, asked: Asked, done: Callable[[int, int], None] = lambda _, __: None
-    ) -> Consolidated:
+        self, asked: ScopeSelection, done: Callable[[int, int], None] = lambda _, __: None
+    ) -> ConsolidationPass:
         """Make one pass within the budget; scopes left out stay due.
 
         `done` receives the number of memories examined since its last call, and the total.
         """
         self._began = self._clock.now()
-        budget = Budget(time_limit(self._settings.seconds_max), self._settings.llm_questions_max)
+        budget = PassBudget(
+            time_limit(self._settings.seconds_max), self._settings.llm_questions_max
+        )
         took, passes, skipped = list[float](), list[ScopePass](), dict[ScopeName, Why]()
         with timed(took.append):
             census = await self._census(asked)
@@ -167,7 +169,7 @@ class Consolidation:
                     continue
                 passes += await self._pass(some, budget, asked)
                 done(sum(census[scope].live for scope in some), total)
-        return Consolidated(self._policy.id, tuple(passes), skipped, seconds=sum(took))
+        return ConsolidationPass(self._policy.id, tuple(passes), skipped, seconds=sum(took))
 
     @property
     def _author(self) -> str:
@@ -179,7 +181,7 @@ class Consolidation:
         """Who asks to make up for what a memory lacks: what was in vain is asked for another time."""
         return f"{self._author} since {self._began.isoformat()}"
 
-    async def _census(self, asked: Asked) -> dict[ScopeName, _Census]:
+    async def _census(self, asked: ScopeSelection) -> dict[ScopeName, _Census]:
         census: dict[ScopeName, _Census] = {}
         async for stored in (await self._client.index()).scan():
             memory = stored.memory
@@ -188,7 +190,10 @@ class Consolidation:
         return census
 
     def _due(
-        self, census: Mapping[ScopeName, _Census], asked: Asked, skipped: dict[ScopeName, Why]
+        self,
+        census: Mapping[ScopeName, _Census],
+        asked: ScopeSelection,
+        skipped: dict[ScopeName, Why],
     ) -> list[ScopeName]:
         """Return the scopes to examine, those with the oldest last pass first."""
         due: list[tuple[datetime, ScopeName]] = []
@@ -213,7 +218,7 @@ class Consolidation:
         return None
 
     async def _pass(
-        self, scopes: Sequence[ScopeName], budget: Budget, asked: Asked
+        self, scopes: Sequence[ScopeName], budget: PassBudget, asked: ScopeSelection
     ) -> list[ScopePass]:
         index = await self._client.index()
         works = [_Scope(name, self._passes.last(name), await _of(index, name)) for name in scopes]
@@ -225,7 +230,9 @@ class Consolidation:
             await self._round(open_, budget, asked)
         return [self._ended(work) for work in works]
 
-    async def _round(self, works: Sequence[_Scope], budget: Budget, asked: Asked) -> None:
+    async def _round(
+        self, works: Sequence[_Scope], budget: PassBudget, asked: ScopeSelection
+    ) -> None:
         """Propose the groups found now; continue with the scopes that this changed."""
         wanted = [
             (work, one) for work in works for one in await self._nominate(work, budget, asked)
@@ -239,7 +246,7 @@ class Consolidation:
                 work.why = "no-answer"
                 continue
             if len(members) > 1:
-                work.joined.append(Joined(event, members, decision))
+                work.joined.append(DecidedProposal(event, members, decision))
             work.checked += decision.evidence.reason is Reason.CHECKED
             work.goes_on |= _changes(decision) or _leaves_unchecked(decision, members)
             work.changed |= _concerned(decision)
@@ -252,7 +259,7 @@ class Consolidation:
                 work.why, work.goes_on = "unfinished", False
 
     async def _nominate(
-        self, work: _Scope, budget: Budget, asked: Asked
+        self, work: _Scope, budget: PassBudget, asked: ScopeSelection
     ) -> list[tuple[Consolidate, tuple[Memory, ...]]]:
         """Return new proposals with their memories; each is made only once per pass."""
         found = await self._nominating.nominate(work.name, work.memories, budget, work.known)
@@ -354,7 +361,7 @@ def _state(target: LogTarget) -> Path | None:
     return directory.passes if wanted is None and directory is not None else wanted
 
 
-async def _of(index: Index, scope: ScopeName) -> list[Stored]:
+async def _of(index: Index, scope: ScopeName) -> list[StoredMemory]:
     return [stored async for stored in index.scan(scope)]
 
 

@@ -12,7 +12,7 @@ from streams.model.embedding import NEAR_TIE
 from streams.model.neighbours import Neighbour
 from streams.model.policy import Rules
 from streams.stage.core.cannot_link import pairs_apart
-from streams.stage.core.consolidation import Member, by_time, paired
+from streams.stage.core.consolidation import MergeCandidate, by_time, paired
 
 _ROWS = 512
 """Vectors compared with all others at once: 20 MB of similarities for 10,000 vectors."""
@@ -21,7 +21,7 @@ _WORTH_A_LOOK = frozenset({Band.MATCH, Band.REVIEW})
 
 
 def near_pairs(
-    members: Mapping[MemoryId, Member], rules: Rules, *, neighbours_max: int
+    members: Mapping[MemoryId, MergeCandidate], rules: Rules, *, neighbours_max: int
 ) -> list[tuple[Memory, Neighbour]]:
     """Return the pairs of one scope's memories that may say the same, nearest first.
 
@@ -41,7 +41,7 @@ def near_pairs(
     )
 
 
-def _apart(members: Sequence[Member]) -> dict[int, list[int]]:
+def _apart(members: Sequence[MergeCandidate]) -> dict[int, list[int]]:
     """Return, per row, the rows that an undo separated from it; rows without any are missing."""
     apart: dict[int, list[int]] = {}
     for first, second in pairs_apart([one.memory for one in members]):

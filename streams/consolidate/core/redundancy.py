@@ -64,7 +64,7 @@ class Crowding:
 
 
 @dataclass
-class Growth:
+class DailyGrowth:
     """The number of memories day by day, by event time."""
 
     events: Counter[date] = field(default_factory=Counter[date])
@@ -121,10 +121,10 @@ class Removal:
 
 
 @dataclass
-class History:
+class LogStatistics:
     """The statistics of a log's decisions: growth, and removal overall and by scope."""
 
-    growth: Growth = field(default_factory=Growth)
+    growth: DailyGrowth = field(default_factory=DailyGrowth)
     overall: Removal = field(default_factory=Removal)
     scopes: dict[ScopeName, Removal] = field(default_factory=dict[ScopeName, Removal])
     _live: dict[MemoryId, bool] = field(default_factory=dict[MemoryId, bool])

@@ -17,16 +17,16 @@ from schemas.decisions import Change, Decision
 from schemas.events import Remember
 from schemas.memories import Memory
 from streams.clock.system import SystemClock
-from streams.consolidate.app.consolidated import Consolidated
-from streams.consolidate.app.consolidating import Asked, Consolidation
+from streams.consolidate.app.consolidated import ConsolidationPass
+from streams.consolidate.app.consolidating import Consolidation, ScopeSelection
 from streams.consolidate.core.redundancy import THRESHOLDS, Crowding, Removal
 from streams.consolidate.world import Passes
-from streams.dedupe_store.core import Columns, event_of, name_of, written
+from streams.dedupe_store.core import ColumnAssignment, event_of, name_of, written
 from streams.model.bands import Bands
 from streams.model.embedding import Vector
 from streams.model.policy import Policy
 from streams.store.app.client import decisions_of
-from streams.store.app.dry_run import DryRunClient, Means, for_repeats
+from streams.store.app.dry_run import DecidingDependencies, DryRunClient, for_repeats
 from streams.store.app.policies import with_bands
 from streams.store.app.product_settings import ConsolidateSettings
 
@@ -34,7 +34,7 @@ _DECIMALS = 4
 
 
 @dataclass(frozen=True)
-class Row:
+class DedupeRow:
     """A row of the source, numbered from 1; `said` is its event, or why it has none."""
 
     number: int
@@ -47,13 +47,13 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Group:
+class RowGroup:
     """Rows that became one memory; `stays` is the row whose other columns are kept."""
 
     memory: Memory
     vector: Vector | None
-    stays: Row
-    rows: tuple[Row, ...]
+    stays: DedupeRow
+    rows: tuple[DedupeRow, ...]
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -69,26 +69,26 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Deduped:
+class DedupeResult:
     """The result for a source: each of its rows is in a group or in `refused`."""
 
     place: str
     policy: PolicyId
-    columns: Columns
+    columns: ColumnAssignment
     rows: int
-    groups: tuple[Group, ...]
-    refused: tuple[Row, ...]
+    groups: tuple[RowGroup, ...]
+    refused: tuple[DedupeRow, ...]
     kinds: Mapping[str, int]
     crowding: Crowding
-    consolidated: Consolidated
+    consolidated: ConsolidationPass
 
     @cached_property
     def removal(self) -> Removal:
         return Removal(events=self.rows - len(self.refused), live=len(self.groups))
 
-    def copies(self) -> list[tuple[Row, dict[str, Any], Vector | None]]:
+    def copies(self) -> list[tuple[DedupeRow, dict[str, Any], Vector | None]]:
         """Return the rows of the copy in the order of the source, each with its memory's vector."""
-        kept: list[tuple[Row, dict[str, Any], Vector | None]] = [
+        kept: list[tuple[DedupeRow, dict[str, Any], Vector | None]] = [
             (row, dict(row.content), None) for row in self.refused
         ]
         for group in self.groups:
@@ -130,14 +130,14 @@ def between(policy: Policy, *, upper: float | None, lower: float | None) -> Poli
 
 async def dedupe(
     rows: Sequence[Mapping[str, Any]],
-    columns: Columns,
+    columns: ColumnAssignment,
     policy: Policy,
-    means: Means,
+    means: DecidingDependencies,
     *,
     place: str,
     batch_records: int,
     done: Callable[[int], None] = lambda _: None,
-) -> Deduped:
+) -> DedupeResult:
     """Return the result of deduplicating rows; change nothing.
 
     The policy's brake is off, since a store full of repetitions is the use case. `done` receives
@@ -156,19 +156,21 @@ async def dedupe(
         ConsolidateSettings(seconds_max=float("inf")),
         Passes(None),
         SystemClock(),
-    ).run(Asked(now=True))
+    ).run(ScopeSelection(now=True))
     stored = {one.memory.id: one async for one in (await client.index()).scan()}
     memories = {identity: one.memory for identity, one in stored.items()}
-    standing: dict[MemoryId, list[Row]] = {}
-    unmade: list[Row] = []
+    standing: dict[MemoryId, list[DedupeRow]] = {}
+    unmade: list[DedupeRow] = []
     for (row, _), decision in zip(said, decided, strict=True):
         made = _made(decision)
         if made is None:
-            unmade.append(Row(row.number, row.content, Unreadable("its decision is too large")))
+            unmade.append(
+                DedupeRow(row.number, row.content, Unreadable("its decision is too large"))
+            )
         else:
             standing.setdefault(_stands(made, memories), []).append(row)
     groups = [
-        Group(
+        RowGroup(
             memories[identity],
             stored[identity].vector,
             _kept(memories[identity], members),
@@ -176,7 +178,7 @@ async def dedupe(
         )
         for identity, members in standing.items()
     ]
-    return Deduped(
+    return DedupeResult(
         place=place,
         policy=policy.id,
         columns=columns,
@@ -189,11 +191,11 @@ async def dedupe(
     )
 
 
-def _read(content: Mapping[str, Any], columns: Columns, number: int) -> Row:
+def _read(content: Mapping[str, Any], columns: ColumnAssignment, number: int) -> DedupeRow:
     try:
-        return Row(number, content, event_of(content, columns, number))
+        return DedupeRow(number, content, event_of(content, columns, number))
     except Unreadable as error:
-        return Row(number, content, error)
+        return DedupeRow(number, content, error)
 
 
 def _made(decision: Decision) -> MemoryId | None:
@@ -210,7 +212,7 @@ def _stands(identity: MemoryId, memories: Mapping[MemoryId, Memory]) -> MemoryId
     return identity
 
 
-def _kept(memory: Memory, rows: Sequence[Row]) -> Row:
+def _kept(memory: Memory, rows: Sequence[DedupeRow]) -> DedupeRow:
     """Return the newest row with the memory's text; if no row has it, the newest row."""
     newest_first = sorted(rows, key=lambda row: (_said_at(row), row.number), reverse=True)
     says_it = (
@@ -221,11 +223,11 @@ def _kept(memory: Memory, rows: Sequence[Row]) -> Row:
     return next(says_it, newest_first[0])
 
 
-def _said_at(row: Row) -> float:
+def _said_at(row: DedupeRow) -> float:
     return row.said.occurred_at.timestamp() if isinstance(row.said, Remember) else 0.0
 
 
-async def _crowding(events: Sequence[Remember], means: Means) -> Crowding:
+async def _crowding(events: Sequence[Remember], means: DecidingDependencies) -> Crowding:
     """Count the near-duplicate pairs, scope by scope."""
     by_scope: dict[ScopeName, list[str]] = {}
     for event in events:

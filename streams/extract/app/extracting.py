@@ -8,14 +8,14 @@ from schemas.codec import TURN, Unreadable
 from schemas.outcomes import Stage
 from schemas.turns import Turn
 from streams.extract.app import opening
-from streams.extract.core.looking import Looked, look
+from streams.extract.core.looking import ExaminedTurn, look
 from streams.extract.core.notes import Notes
-from streams.extract.core.synthesis import Refused
+from streams.extract.core.synthesis import RejectedAnswer
 from streams.extract.core.window import Window
-from streams.extract.flow.extract import OVER_BUDGET, Asking, Made, Taken, outcome
+from streams.extract.flow.extract import OVER_BUDGET, Made, ModelAttempts, TurnResult, outcome
 from streams.extract.flow.turn_rows import read_turn, row_letter
 from streams.extract.port import Extracting
-from streams.model.ports import Line, NoAnswer, Poison, Source, Unreachable
+from streams.model.ports import NoAnswer, Poison, Source, SourceLine, Unreachable
 from streams.store.app.product_settings import ExtractionSettings
 
 _AWAY = frozenset({"unreachable", "rate limited"})
@@ -24,7 +24,7 @@ _BUDGET_PAUSE_SECONDS = 0.5
 
 
 @dataclass
-class Counts:
+class ExtractionCounts:
     """Totals over all lines."""
 
     turns: int = 0
@@ -35,7 +35,7 @@ class Counts:
     refused: int = 0
     by_trigger: dict[str, int] = field(default_factory=dict[str, int])
 
-    def add(self, taken: Taken) -> None:
+    def add(self, taken: TurnResult) -> None:
         self.turns += 1
         self.triggered += bool(taken.fired)
         self.events += len(taken.events)
@@ -68,36 +68,36 @@ class Extraction:
         self._window = Window(settings.earlier_turns)
         self._turns = 0
 
-    async def take(self, source: Source, line: Line) -> Taken:
+    async def take(self, source: Source, line: SourceLine) -> TurnResult:
         """Return what is taken from a line, and remember it for later turns.
 
         Raises Unreachable or NoServer if asking the model would fail for every turn.
         """
         return await self._take(self.look(source, line), line.content)
 
-    async def take_turn(self, place: str, turn: Turn) -> Taken:
+    async def take_turn(self, place: str, turn: Turn) -> TurnResult:
         """Do as `take` for a turn that is in no file; `place` names its origin to people."""
         return await self._take(self._look(place, turn), TURN.encode(turn))
 
-    def look(self, source: Source, line: Line) -> Taken:
+    def look(self, source: Source, line: SourceLine) -> TurnResult:
         """Return which triggers a line's turn fires; take nothing."""
         place = f"{source.place}:{line.number}"
         try:
             turn = read_turn(line, self._scope)
         except (Poison, Unreadable) as error:
-            return Taken(place, letter=row_letter(line.content, place, Stage.DECODE, error))
+            return TurnResult(place, letter=row_letter(line.content, place, Stage.DECODE, error))
         return self._look(place, turn)
 
     async def close(self) -> None:
         await self._maker.close()
 
-    def _look(self, place: str, turn: Turn) -> Taken:
+    def _look(self, place: str, turn: Turn) -> TurnResult:
         earlier = self._window.before(self._turns, turn)
         visits = self._window.add(self._turns, turn)
         self._turns += 1
-        return Taken(place, look(turn, earlier, self._rules, visits))
+        return TurnResult(place, look(turn, earlier, self._rules, visits))
 
-    async def _take(self, taken: Taken, content: bytes) -> Taken:
+    async def _take(self, taken: TurnResult, content: bytes) -> TurnResult:
         if taken.looked is None or not taken.fired:
             return taken
         if self._maker.is_known(taken.looked.turn, self._notes):
@@ -106,8 +106,8 @@ class Extraction:
         letter = partial(row_letter, content, taken.place, Stage.EXTRACT)
         return outcome(taken, made, self._notes, letter)
 
-    async def _made(self, looked: Looked) -> Made:
-        asking, known = Asking(), self._notes.of(looked.turn.scope)
+    async def _made(self, looked: ExaminedTurn) -> Made:
+        asking, known = ModelAttempts(), self._notes.of(looked.turn.scope)
         answer = await self._maker.made(looked, known, asking)
         while answer == OVER_BUDGET:
             await asyncio.sleep(_BUDGET_PAUSE_SECONDS)
@@ -119,4 +119,4 @@ class Extraction:
                 f"the language model does not answer ({answer.reason}); what was extracted is "
                 "kept: run the same command again once it does"
             )
-        return Refused(f"the language model does not answer: {answer.reason}")
+        return RejectedAnswer(f"the language model does not answer: {answer.reason}")

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from streams.extract.core.triggers import Rules
+from streams.extract.core.triggers import TriggerRules
 from streams.extract.flow.extract import Maker
 from streams.extract.port import Extracting
 from streams.judges.lexicons import english
@@ -35,6 +35,6 @@ def maker(settings: ExtractionSettings, model: Extracting | None) -> Maker:
     return Maker(english, model, settings.attempts_max, settings.retired_max)
 
 
-def rules(settings: ExtractionSettings) -> Rules:
+def rules(settings: ExtractionSettings) -> TriggerRules:
     """Return the triggers that select turns for extraction."""
-    return Rules(frozenset(settings.triggers), settings.response_characters)
+    return TriggerRules(frozenset(settings.triggers), settings.response_characters)

@@ -7,7 +7,7 @@ from itertools import islice
 from schemas.base import EventId, MemoryId, ScopeName
 from schemas.events import Remember
 from schemas.memories import Memory
-from streams.extract.core.synthesis import Known
+from streams.extract.core.synthesis import KnownMemory
 from streams.model.identity import normalised
 
 
@@ -24,11 +24,13 @@ class Notes:
         self._known_max = known_max
         self._taken: set[tuple[ScopeName, EventId]] = set()
         self._stored: set[MemoryId] = set()
-        self._by_scope: defaultdict[ScopeName, dict[str, Known]] = defaultdict(dict)  # by words
+        self._by_scope: defaultdict[ScopeName, dict[str, KnownMemory]] = defaultdict(
+            dict
+        )  # by words
         for memory in sorted(memories, key=lambda memory: memory.last_seen_at):
             self._stored.add(memory.id)
             if memory.live:
-                self._by_scope[memory.scope][normalised(memory.text)] = Known.of(memory)
+                self._by_scope[memory.scope][normalised(memory.text)] = KnownMemory.of(memory)
         for event in events:
             self.add(event)
 
@@ -46,11 +48,11 @@ class Notes:
         if event.supersedes:
             for gone in [said for said, one in known.items() if one.id in event.supersedes]:
                 del known[gone]
-        coming = Known.coming(event)
+        coming = KnownMemory.coming(event)
         if coming.id not in self._stored:
             known.setdefault(normalised(event.text), coming)
 
-    def of(self, scope: ScopeName) -> tuple[Known, ...]:
+    def of(self, scope: ScopeName) -> tuple[KnownMemory, ...]:
         """Return the memories of a scope to show: those seen last, in that order."""
         newest = islice(reversed(self._by_scope[scope].values()), self._known_max)
         return tuple(newest)[::-1]

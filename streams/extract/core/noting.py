@@ -8,14 +8,14 @@ from pydantic import JsonValue
 
 from schemas.events import Remember
 from schemas.turns import Place, State, Turn
-from streams.extract.core.triggers import Fired, score_change
+from streams.extract.core.triggers import FiredTrigger, score_change
 from streams.model.identity import turn_event_id
 from streams.model.places import LOCATION_NAME, SCORE
 
 
 def event_of(
     turn: Turn,
-    fired: Sequence[Fired],
+    fired: Sequence[FiredTrigger],
     *,
     taken: str,
     fields: Mapping[str, Any],

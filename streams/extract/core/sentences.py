@@ -13,7 +13,7 @@ from schemas.turns import Turn
 from streams.extract.core.noting import event_of
 from streams.extract.core.stating import only_names
 from streams.extract.core.triggers import (
-    Fired,
+    FiredTrigger,
     Trigger,
     score_change,
     taken,
@@ -44,7 +44,7 @@ _TALK_CATEGORIES = {
 
 
 def events_of(
-    turn: Turn, heard: Sequence[Utterance], fired: Sequence[Fired], lexicon: Lexicon
+    turn: Turn, heard: Sequence[Utterance], fired: Sequence[FiredTrigger], lexicon: Lexicon
 ) -> tuple[Remember, ...]:
     """Return an event for each distinct informative sentence; none if no trigger fired.
 
@@ -68,7 +68,7 @@ def is_informative(sentence: str) -> bool:
 
 
 def _event(
-    turn: Turn, said: Utterance, fired: Sequence[Fired], on: set[Trigger]
+    turn: Turn, said: Utterance, fired: Sequence[FiredTrigger], on: set[Trigger]
 ) -> Iterator[Remember]:
     sentence = said.sentence
     category: str | None = None
@@ -83,7 +83,7 @@ def _event(
 
 
 def _scored(
-    turn: Turn, heard: Sequence[Utterance], fired: Sequence[Fired], on: set[Trigger]
+    turn: Turn, heard: Sequence[Utterance], fired: Sequence[FiredTrigger], on: set[Trigger]
 ) -> Iterator[Remember]:
     """Yield what was done, with all that the world answers: "take lamp: Taken."."""
     answer = " ".join(said.sentence for said in heard if said.by == "world")

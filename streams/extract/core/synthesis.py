@@ -19,7 +19,7 @@ from schemas.events import Remember
 from schemas.memories import Memory, Persistence
 from schemas.turns import State, Turn
 from streams.extract.core.noting import event_of, place_of
-from streams.extract.core.triggers import Fired
+from streams.extract.core.triggers import FiredTrigger
 from streams.extract.core.utterances import Recalled, echoes
 from streams.model.identity import decision_id, memory_id, turn_event_id
 
@@ -36,7 +36,7 @@ Status = Literal["active", "tentative"]
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownMemory:
     """A live memory as the model sees it."""
 
     id: MemoryId
@@ -47,7 +47,7 @@ class Known:
     persistence: Persistence | None
 
     @classmethod
-    def of(cls, memory: Memory) -> "Known":
+    def of(cls, memory: Memory) -> "KnownMemory":
         return cls(
             memory.id,
             memory.text,
@@ -58,7 +58,7 @@ class Known:
         )
 
     @classmethod
-    def coming(cls, event: Remember) -> "Known":
+    def coming(cls, event: Remember) -> "KnownMemory":
         """Return the memory that an event will create if nothing near it is known."""
         made = memory_id(decision_id(event.scope, event.event_id))
         return cls(made, event.text, event.title, event.category, event.status, event.persistence)
@@ -73,22 +73,22 @@ class Material:
     """
 
     turn: Turn
-    fired: tuple[Fired, ...]
+    fired: tuple[FiredTrigger, ...]
     earlier: tuple[Turn, ...] = ()
-    known: tuple[Known, ...] = ()
+    known: tuple[KnownMemory, ...] = ()
     recalled: Recalled = frozenset()
     retired_max: int = 3
 
 
 @dataclass(frozen=True)
-class Declined:
+class Abstention:
     """Nothing is to be remembered; `reason` says why."""
 
     reason: str
 
 
 @dataclass(frozen=True)
-class Refused:
+class RejectedAnswer:
     """An answer was rejected; `reason` says why, without the words of any memory."""
 
     reason: str
@@ -184,20 +184,20 @@ def shown(material: Material, refused: str | None = None) -> JsonValue:
 
 def understood(
     answer: Mapping[str, JsonValue], material: Material
-) -> Remember | Declined | Refused:
+) -> Remember | Abstention | RejectedAnswer:
     """Return the event that an answer asks for, or why there is none."""
     try:
         read = _Answer.model_validate_json(json.dumps(answer), strict=True)
     except ValidationError as error:
-        return Refused(_problem(error))
+        return RejectedAnswer(_problem(error))
     retired = [*read.supersedes, *(one.id for one in read.invalidates)]
     wrong = _wrong(read, retired, material)
     if wrong is not None:
-        return Refused(wrong)
+        return RejectedAnswer(wrong)
     if not read.should_remember:
-        return Declined(read.reasoning)
+        return Abstention(read.reasoning)
     if echoes(read.memory_text, material.recalled):
-        return Declined("says only what was recalled into the prompt")
+        return Abstention("says only what was recalled into the prompt")
     return _event(read, retired, material)
 
 
@@ -206,7 +206,7 @@ def event_id_of(turn: Turn) -> EventId:
     return turn_event_id(turn.scope, turn.turn_id, _digest(turn))
 
 
-def _event(read: _Answer, retired: Sequence[str], material: Material) -> Remember | Refused:
+def _event(read: _Answer, retired: Sequence[str], material: Material) -> Remember | RejectedAnswer:
     fields = {
         "text": read.memory_text,
         "title": read.memory_title,
@@ -223,7 +223,7 @@ def _event(read: _Answer, retired: Sequence[str], material: Material) -> Remembe
     try:
         return event_of(turn, material.fired, taken=_digest(turn), fields=fields, notes=notes)
     except ValidationError as error:
-        return Refused(_problem(error))
+        return RejectedAnswer(_problem(error))
 
 
 def _wrong(read: _Answer, retired: Sequence[str], material: Material) -> str | None:
@@ -272,11 +272,11 @@ def _wrongly_retired(read: _Answer, retired: Sequence[str], material: Material) 
     return None
 
 
-def _outlives(known: Known, persistence: Persistence) -> bool:
+def _outlives(known: KnownMemory, persistence: Persistence) -> bool:
     return known.persistence is not None and known.persistence.rank > persistence.rank
 
 
-def _known(one: Known) -> JsonValue:
+def _known(one: KnownMemory) -> JsonValue:
     told: dict[str, JsonValue] = {
         "id": one.id,
         "category": one.category,

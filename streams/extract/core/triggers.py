@@ -34,7 +34,7 @@ RESPONSE_CHARACTERS = 100
 
 
 @dataclass(frozen=True)
-class Rules:
+class TriggerRules:
     """The triggers to look for.
 
     `response_characters`: a longer answer from a world counts as long.
@@ -45,14 +45,14 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Fired:
+class FiredTrigger:
     """A trigger that fired, and why."""
 
     trigger: Trigger
     why: str
 
 
-def fired(turn: Turn, heard: Sequence[Utterance], rules: Rules) -> tuple[Fired, ...]:
+def fired(turn: Turn, heard: Sequence[Utterance], rules: TriggerRules) -> tuple[FiredTrigger, ...]:
     """Return the triggers of a turn, each once; `heard` is what it says without echoes."""
     state = turn.state or State()
     found = {
@@ -65,7 +65,7 @@ def fired(turn: Turn, heard: Sequence[Utterance], rules: Rules) -> tuple[Fired, 
         **_of_talk(heard),
     }
     return tuple(
-        Fired(trigger, why)
+        FiredTrigger(trigger, why)
         for trigger in Trigger
         if trigger in rules.on and (why := found.get(trigger)) is not None
     )

@@ -8,10 +8,10 @@ from schemas.events import Remember
 from schemas.outcomes import DeadLetter
 from schemas.turns import Turn
 from streams.extract.core import sentences, synthesis
-from streams.extract.core.looking import Looked
+from streams.extract.core.looking import ExaminedTurn
 from streams.extract.core.notes import Notes
-from streams.extract.core.synthesis import Declined, Known, Material, Refused
-from streams.extract.core.triggers import Fired
+from streams.extract.core.synthesis import Abstention, KnownMemory, Material, RejectedAnswer
+from streams.extract.core.triggers import FiredTrigger
 from streams.extract.port import Extracting
 from streams.model.places import ENTERED
 from streams.model.ports import NoAnswer, NoServer, Poison
@@ -22,12 +22,12 @@ _SILENT = frozenset({OVER_BUDGET.reason, "unreachable", "rate limited", "timeout
 _REFUSES_US = frozenset({"http 401", "http 403", "http 404"})
 
 
-Made: TypeAlias = tuple[Remember, ...] | Declined | Refused
+Made: TypeAlias = tuple[Remember, ...] | Abstention | RejectedAnswer
 """The events made from a turn, or why there are none."""
 
 
 @dataclass(frozen=True)
-class Taken:
+class TurnResult:
     """The result of a turn: events, or why there are none.
 
     `place` is the turn's location as shown to a person. `known` counts its events that were taken
@@ -35,7 +35,7 @@ class Taken:
     """
 
     place: str
-    looked: Looked | None = None
+    looked: ExaminedTurn | None = None
     events: tuple[Remember, ...] = ()
     known: int = 0
     declined: str | None = None
@@ -46,7 +46,7 @@ class Taken:
         return None if self.looked is None else self.looked.turn
 
     @property
-    def fired(self) -> tuple[Fired, ...]:
+    def fired(self) -> tuple[FiredTrigger, ...]:
         return () if self.looked is None else self.looked.fired
 
     @property
@@ -60,7 +60,7 @@ class Taken:
 
 
 @dataclass
-class Asking:
+class ModelAttempts:
     """The state of asking a model about a turn: how many answers were rejected, and why."""
 
     answers: int = 0
@@ -80,7 +80,9 @@ class Maker:
     attempts_max: int = 2
     retired_max: int = 3
 
-    async def made(self, looked: Looked, known: Sequence[Known], asking: Asking) -> Made | NoAnswer:
+    async def made(
+        self, looked: ExaminedTurn, known: Sequence[KnownMemory], asking: ModelAttempts
+    ) -> Made | NoAnswer:
         """Return the events of a turn, or why there are none; none if no trigger fired.
 
         Returns NoAnswer if the model was not asked or said nothing: a retry with the same `asking`
@@ -100,19 +102,19 @@ class Maker:
             answer = await self.model.extract(material, asking.refused)
             if isinstance(answer, Remember):
                 return (answer,)
-            if isinstance(answer, Declined):
+            if isinstance(answer, Abstention):
                 return answer
             if isinstance(answer, NoAnswer) and _is_silent(answer):
                 return answer
             asking.answers += 1
             asking.refused = answer.reason
-        return Refused(f"the language model gave no usable answer: {asking.refused}")
+        return RejectedAnswer(f"the language model gave no usable answer: {asking.refused}")
 
     async def close(self) -> None:
         if self.model is not None:
             await self.model.close()
 
-    def _verbatim(self, looked: Looked) -> tuple[Remember, ...]:
+    def _verbatim(self, looked: ExaminedTurn) -> tuple[Remember, ...]:
         if not looked.fired:
             return ()
         return sentences.events_of(looked.turn, looked.heard, looked.fired, self.lexicon())
@@ -123,15 +125,15 @@ class Maker:
 
 
 def outcome(
-    taken: Taken, made: Made, notes: Notes, letter: Callable[[Poison], DeadLetter]
-) -> Taken:
+    taken: TurnResult, made: Made, notes: Notes, letter: Callable[[Poison], DeadLetter]
+) -> TurnResult:
     """Return a turn with the events made from it; new events are added to the notes.
 
     `letter` describes the turn if nothing could be made from it.
     """
-    if isinstance(made, Refused):
+    if isinstance(made, RejectedAnswer):
         return replace(taken, letter=letter(Poison(made.reason)))
-    if isinstance(made, Declined):
+    if isinstance(made, Abstention):
         return replace(taken, declined=made.reason)
     told = [_visited(event, taken.looked) for event in made]
     events = tuple(event for event in told if not notes.taken(event.scope, event.event_id))
@@ -140,7 +142,7 @@ def outcome(
     return replace(taken, events=events, known=len(made) - len(events))
 
 
-def _visited(event: Remember, looked: Looked | None) -> Remember:
+def _visited(event: Remember, looked: ExaminedTurn | None) -> Remember:
     """Return an event with how often sessions entered its place."""
     if looked is None or not looked.visits:
         return event

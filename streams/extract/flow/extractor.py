@@ -18,21 +18,28 @@ from schemas.events import Remember
 from schemas.outcomes import Stage
 from schemas.topics import DEAD_LETTERS, EVENTS, TURNS
 from schemas.turns import Turn
-from streams.extract.core.looking import Looked, look
+from streams.extract.core.looking import ExaminedTurn, look
 from streams.extract.core.notes import Notes
-from streams.extract.core.synthesis import Refused, event_id_of
-from streams.extract.core.triggers import Rules
+from streams.extract.core.synthesis import RejectedAnswer, event_id_of
+from streams.extract.core.triggers import TriggerRules
 from streams.extract.core.window import REACH, Window
-from streams.extract.flow.extract import OVER_BUDGET, Asking, Made, Maker, Taken, outcome
+from streams.extract.flow.extract import (
+    OVER_BUDGET,
+    Made,
+    Maker,
+    ModelAttempts,
+    TurnResult,
+    outcome,
+)
 from streams.extract.flow.knowledge import Knowledge
 from streams.model.ports import (
-    Handled,
+    HandledBatch,
     Log,
+    LogRecord,
     NoAnswer,
     NotYet,
-    Outgoing,
+    OutgoingRecord,
     Poison,
-    Record,
     Unreachable,
 )
 from streams.stage.flow.dead_letters import ORIGIN_HEADER, dead_letter, letter_record
@@ -46,7 +53,7 @@ _PAGE = 500
 class _Attempts:
     """The state of asking about a turn, until its events are acknowledged."""
 
-    asking: Asking = field(default_factory=Asking)
+    asking: ModelAttempts = field(default_factory=ModelAttempts)
     failures: int = 0
     made: Made | None = None
 
@@ -70,7 +77,7 @@ class _Elsewhere:
     partition: int
 
 
-_Read: TypeAlias = tuple[Record, Looked | _Elsewhere | Poison]
+_Read: TypeAlias = tuple[LogRecord, ExaminedTurn | _Elsewhere | Poison]
 
 
 class Extractor:
@@ -84,11 +91,11 @@ class Extractor:
         maker: Maker,
         log: Log,
         *,
-        rules: Rules,
+        rules: TriggerRules,
         earlier_turns: int,
         failures_max: int,
         knowledge: Callable[[int], Knowledge] | None,
-        observe: Callable[[Sequence[Taken]], None] = lambda _: None,
+        observe: Callable[[Sequence[TurnResult]], None] = lambda _: None,
     ) -> None:
         """`knowledge` returns what is known in a partition; present if the maker asks a model.
 
@@ -124,7 +131,7 @@ class Extractor:
         )
         return position
 
-    async def handle(self, partition: int, records: Sequence[Record]) -> Handled:
+    async def handle(self, partition: int, records: Sequence[LogRecord]) -> HandledBatch:
         held = self._held[partition]
         if held.knowledge is not None:
             await held.knowledge.settle()
@@ -148,7 +155,7 @@ class Extractor:
                 held.knowledge.add(offsets[len(before) :], made)
             self._observe(taken)
 
-        return Handled([*before, *events], appended)
+        return HandledBatch([*before, *events], appended)
 
     async def settle(self, partition: int) -> None:
         """Nothing waits between two batches."""
@@ -174,7 +181,9 @@ class Extractor:
             at = page[-1].offset + 1
         return window
 
-    def _read(self, held: _Held, window: Window, record: Record) -> Looked | _Elsewhere | Poison:
+    def _read(
+        self, held: _Held, window: Window, record: LogRecord
+    ) -> ExaminedTurn | _Elsewhere | Poison:
         turn = read(record, TURN, likely="turn")
         if isinstance(turn, Poison):
             return turn
@@ -184,10 +193,10 @@ class Extractor:
         earlier = window.before(record.offset, turn)
         return look(turn, earlier, self._rules, window.add(record.offset, turn))
 
-    async def _taken(self, held: _Held, read: Sequence[_Read]) -> list[Taken]:
+    async def _taken(self, held: _Held, read: Sequence[_Read]) -> list[TurnResult]:
         """Return the results of turns: scopes concurrently, the turns of each in order."""
-        looked = [(record, said) for record, said in read if isinstance(said, Looked)]
-        by_scope: defaultdict[ScopeName, list[tuple[Record, Looked]]] = defaultdict(list)
+        looked = [(record, said) for record, said in read if isinstance(said, ExaminedTurn)]
+        by_scope: defaultdict[ScopeName, list[tuple[LogRecord, ExaminedTurn]]] = defaultdict(list)
         for record, one in looked:
             if one.fired:
                 by_scope[one.turn.scope].append((record, one))
@@ -198,20 +207,22 @@ class Extractor:
         for failure in found:
             if isinstance(failure, BaseException):
                 raise failure
-        quiet = [Taken(record.place, one) for record, one in looked if not one.fired]
+        quiet = [TurnResult(record.place, one) for record, one in looked if not one.fired]
         return [*quiet, *chain.from_iterable(one for one in found if isinstance(one, list))]
 
     async def _of_scope(
-        self, held: _Held, scope: ScopeName, turns: Sequence[tuple[Record, Looked]]
-    ) -> list[Taken]:
+        self, held: _Held, scope: ScopeName, turns: Sequence[tuple[LogRecord, ExaminedTurn]]
+    ) -> list[TurnResult]:
         """Process turns in order, so that each sees what was taken before it."""
         notes = Notes()
         if held.knowledge is not None:
             notes = await held.knowledge.of(scope, [looked.turn for _, looked in turns])
         return [await self._of_turn(held, record, looked, notes) for record, looked in turns]
 
-    async def _of_turn(self, held: _Held, record: Record, looked: Looked, notes: Notes) -> Taken:
-        taken = Taken(record.place, looked)
+    async def _of_turn(
+        self, held: _Held, record: LogRecord, looked: ExaminedTurn, notes: Notes
+    ) -> TurnResult:
+        taken = TurnResult(record.place, looked)
         if self._maker.is_known(looked.turn, notes):
             return replace(taken, known=1)
         attempts = held.attempts.setdefault(event_id_of(looked.turn), _Attempts())
@@ -219,7 +230,7 @@ class Extractor:
             attempts.made = await self._made(attempts, looked, notes)
         return outcome(taken, attempts.made, notes, partial(dead_letter, record, Stage.EXTRACT))
 
-    async def _made(self, attempts: _Attempts, looked: Looked, notes: Notes) -> Made:
+    async def _made(self, attempts: _Attempts, looked: ExaminedTurn, notes: Notes) -> Made:
         """Return what is made of a turn. Raises NotYet or Unreachable if the model is silent."""
         known = notes.of(looked.turn.scope)
         answer = await self._maker.made(looked, known, attempts.asking)
@@ -231,18 +242,18 @@ class Extractor:
         silent = f"the language model does not answer ({answer.reason})"
         if attempts.failures < self._failures_max:
             raise Unreachable(silent)
-        return Refused(f"{silent}; it was asked {attempts.failures:,} times")
+        return RejectedAnswer(f"{silent}; it was asked {attempts.failures:,} times")
 
 
-def _unreadable(read: Sequence[_Read]) -> list[Taken]:
+def _unreadable(read: Sequence[_Read]) -> list[TurnResult]:
     found = [(record, said) for record, said in read if isinstance(said, Poison)]
     return [
-        Taken(record.place, letter=dead_letter(record, Stage.DECODE, poison))
+        TurnResult(record.place, letter=dead_letter(record, Stage.DECODE, poison))
         for record, poison in found
     ]
 
 
-def _event_record(event: Remember, taken: Taken, partitions: int) -> Outgoing:
+def _event_record(event: Remember, taken: TurnResult, partitions: int) -> OutgoingRecord:
     """Return the record of a turn's event, with the turn's location as origin."""
     origin = (ORIGIN_HEADER, taken.place.encode())
     made = addressed(event.scope, EVENT.encode(event), partitions, (origin,))

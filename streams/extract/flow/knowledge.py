@@ -12,7 +12,7 @@ from schemas.turns import Turn
 from streams.extract.core.notes import Notes
 from streams.extract.core.synthesis import event_id_of
 from streams.model.identity import decision_id
-from streams.model.ports import Index, Log, NotYet, Record, Transient
+from streams.model.ports import Index, Log, LogRecord, NotYet, Transient
 from streams.stage.flow.dead_letters import ORIGIN_HEADER
 from streams.stage.flow.takeover import applied
 
@@ -21,7 +21,7 @@ _FROM_A_TURN = f"{TURNS.name}/".encode()
 
 
 @dataclass(frozen=True)
-class Limits:
+class KnowledgeLimits:
     """A model sees the `known_max` memories of a scope that were seen last.
 
     If `undecided_max` of a partition's events are not yet decided and applied, the model is not
@@ -38,7 +38,7 @@ class Knowledge:
     The index says how far it has followed the events: later ones are kept here until it has them.
     """
 
-    def __init__(self, log: Log, index: Index, limits: Limits, partition: int) -> None:
+    def __init__(self, log: Log, index: Index, limits: KnowledgeLimits, partition: int) -> None:
         self._log = log
         self._index = index
         self._partition = partition
@@ -84,7 +84,7 @@ class Knowledge:
         return notes
 
 
-def _of_a_turn(record: Record) -> Remember | None:
+def _of_a_turn(record: LogRecord) -> Remember | None:
     """Return the event of a record if it was made from a turn; None otherwise."""
     if not (dict(record.headers).get(ORIGIN_HEADER) or b"").startswith(_FROM_A_TURN):
         return None

@@ -10,13 +10,13 @@ from schemas.outcomes import DeadLetter, Stage
 from schemas.topics import TURNS
 from schemas.turns import Turn
 from streams.extract.core.noting import arrived
-from streams.model.ports import Line, Outgoing, Poison, Source
+from streams.model.ports import OutgoingRecord, Poison, Source, SourceLine
 from streams.stage.core.mapping import LOCATION
 from streams.stage.flow.dead_letters import ORIGIN_HEADER, describe, letter_record
 from streams.stage.flow.incoming import addressed
 
 
-def read_turn(line: Line, scope: str | None) -> Turn:
+def read_turn(line: SourceLine, scope: str | None) -> Turn:
     """Read a line's turn; kind, version and scope are filled in. Raises Poison or Unreadable.
 
     `scope` is the scope of turns without one; `{location}` in it stands for the place's number.
@@ -46,13 +46,13 @@ def row_letter(content: bytes, place: str, stage: Stage, error: Poison | Unreada
 
 
 def turn_records(
-    lines: Sequence[Line], *, source: Source, scope: str | None, partitions: int
-) -> list[Outgoing]:
+    lines: Sequence[SourceLine], *, source: Source, scope: str | None, partitions: int
+) -> list[OutgoingRecord]:
     """Return what a source's lines publish: a turn each, or a dead letter naming the line."""
     return [_record(line, f"{source.place}:{line.number}", scope, partitions) for line in lines]
 
 
-def _record(line: Line, place: str, scope: str | None, partitions: int) -> Outgoing:
+def _record(line: SourceLine, place: str, scope: str | None, partitions: int) -> OutgoingRecord:
     try:
         turn = read_turn(line, scope)
     except (Poison, Unreadable) as error:

@@ -68,7 +68,7 @@ class EventLines:
         return found
 
 
-class SetAside:
+class DeadLetterFile:
     """A file of dead letters, one per line, created with the first; an earlier one is removed.
 
     `path` is its location.

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from schemas.events import Remember
 from streams.extract.core import synthesis
-from streams.extract.core.synthesis import Declined, Material, Refused
+from streams.extract.core.synthesis import Abstention, Material, RejectedAnswer
 from streams.judges.answers import object_of
-from streams.judges.chat import Chat, Question
-from streams.judges.prompting import Fenced, Prompt
+from streams.judges.chat import Chat, ModelQuestion
+from streams.judges.prompting import FencedData, Prompt
 from streams.model.ports import NoAnswer
 
 _TOKENS_MAX = (
@@ -31,13 +31,13 @@ class LlmExtractor:
 
     async def extract(
         self, material: Material, refused: str | None = None
-    ) -> Remember | Declined | Refused | NoAnswer:
+    ) -> Remember | Abstention | RejectedAnswer | NoAnswer:
         """Return the event that the model makes from a turn, or why there is none.
 
         `refused` says why the previous answer was rejected. Never raises because of a turn's
         content.
         """
-        fenced = Fenced.of(synthesis.shown(material, refused), self._prompt)
+        fenced = FencedData.of(synthesis.shown(material, refused), self._prompt)
         values = {
             "begin": fenced.begin,
             "end": fenced.end,
@@ -47,7 +47,7 @@ class LlmExtractor:
             "reasoning_max": str(synthesis.REASONING_CHARACTERS),
             "reason_max": str(synthesis.REASON_CHARACTERS),
         }
-        question = Question(
+        question = ModelQuestion(
             scope=material.turn.scope,
             instructions=self._prompt.filled(values),
             data=fenced.text,

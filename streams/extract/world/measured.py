@@ -1,7 +1,7 @@
 """A language model that takes memories from turns, measured."""
 
 from schemas.events import Remember
-from streams.extract.core.synthesis import Declined, Material, Refused
+from streams.extract.core.synthesis import Abstention, Material, RejectedAnswer
 from streams.extract.port import Extracting
 from streams.model.ports import NoAnswer
 from streams.store.world.metrics import Metrics
@@ -16,12 +16,12 @@ class MeasuredExtractor:
 
     async def extract(
         self, material: Material, refused: str | None = None
-    ) -> Remember | Declined | Refused | NoAnswer:
+    ) -> Remember | Abstention | RejectedAnswer | NoAnswer:
         with self._metrics.extract_seconds.time():
             answer = await self._model.extract(material, refused)
         if isinstance(answer, NoAnswer):
             self._metrics.extract_failures.labels(answer.reason).inc()
-        elif isinstance(answer, Refused):
+        elif isinstance(answer, RejectedAnswer):
             self._metrics.extract_failures.labels("not as asked for").inc()
         return answer
 

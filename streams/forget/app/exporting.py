@@ -8,7 +8,7 @@ from schemas.base import MemoryId
 from schemas.codec import DECISION
 from schemas.decisions import OnEvent
 from streams.forget.core import on_event
-from streams.model.neighbours import Stored
+from streams.model.neighbours import StoredMemory
 from streams.model.ports import Unusable
 from streams.model.scope import tenant
 from streams.stage.core.ledger import fold
@@ -18,7 +18,7 @@ _UNFINISHED = ".unfinished"
 
 
 @dataclass(frozen=True)
-class Exported:
+class TenantExport:
     """What was written of a tenant, and where."""
 
     directory: Path
@@ -26,13 +26,13 @@ class Exported:
     decisions: int
 
 
-async def export(reader: StoreReader, wanted: str, directory: Path) -> Exported | None:
+async def export(reader: StoreReader, wanted: str, directory: Path) -> TenantExport | None:
     """Write a tenant's memories, including retired ones, and its decisions as JSON Lines.
 
     Returns None, and writes nothing, if there is no such tenant. Raises Unusable if the files exist
     or cannot be written.
     """
-    state, decisions = dict[MemoryId, Stored](), list[OnEvent]()
+    state, decisions = dict[MemoryId, StoredMemory](), list[OnEvent]()
     async for entry in reader.decisions():
         decision = on_event(entry.decision)
         if decision is not None and tenant(decision.event.scope) == wanted:
@@ -46,7 +46,7 @@ async def export(reader: StoreReader, wanted: str, directory: Path) -> Exported 
         "memories.jsonl": (stored.memory.model_dump_json().encode() for stored in memories),
     }
     _write(directory, files)
-    return Exported(directory, len(memories), len(decisions))
+    return TenantExport(directory, len(memories), len(decisions))
 
 
 def _write(directory: Path, files: Mapping[str, Iterable[bytes]]) -> None:

@@ -11,11 +11,11 @@ from schemas.memories import Standing
 from schemas.topics import DECISIONS
 from streams.clock.system import SystemClock
 from streams.forget.core import (
+    DecisionRecord,
     Doubt,
-    Found,
+    FactMentions,
+    ForgetPlan,
     Kin,
-    Plan,
-    Said,
     States,
     doubts,
     kin_of,
@@ -28,12 +28,12 @@ from streams.forget.core import (
     to_look_up,
 )
 from streams.model.embedding import Vector, pack, unpack
-from streams.model.neighbours import Stored, rank
+from streams.model.neighbours import StoredMemory, rank
 from streams.model.policy import Policy
-from streams.model.ports import Embedder, Fatal, Record, SearchableLog
+from streams.model.ports import Embedder, Fatal, LogRecord, SearchableLog
 from streams.model.scope import tenant
 from streams.stage.core.lineage import Wish
-from streams.stage.core.tombstones import Key, Texts, cleared, tombstone, tombstone_of
+from streams.stage.core.tombstones import Texts, TombstoneKey, cleared, tombstone, tombstone_of
 from streams.stage.flow.decisions import (
     DECISION_ID_HEADER,
     FENCE_HEADER,
@@ -44,11 +44,11 @@ from streams.stage.flow.decisions import (
     read_decision,
     scope_of,
 )
-from streams.stage.flow.judging import Judging, Question
+from streams.stage.flow.judging import CandidatePair, Judging
 from streams.store.app import wiring
 from streams.store.app.client import Client, Response, is_out_of_date, may_retry, undecided
 from streams.store.app.cluster_client import watched
-from streams.store.app.embedding import Chosen, chosen_for
+from streams.store.app.embedding import ChosenModel, chosen_for
 from streams.store.app.reading import LogTarget, StoreReader, opened, records
 from streams.store.app.requests import open_client
 from streams.store.app.settings import InvalidSettings
@@ -57,15 +57,15 @@ _SAYS_IT = {Verdict.SAME, Verdict.REFINED_BY, Verdict.UNSURE}
 """Verdicts on a later event that make it go with a forgotten text, even when in doubt."""
 
 
-class Unknown(Exception):
+class UnknownTarget(Exception):
     """Nothing has the requested id, scope or tenant."""
 
 
 @dataclass(frozen=True)
-class Means:
+class PlanningDependencies:
     """The dependencies of planning."""
 
-    key: Key
+    key: TombstoneKey
     policy: Policy
     embedder: Embedder
     judging: Judging
@@ -75,23 +75,25 @@ class Means:
 class _Gathered:
     """The decision records of one scope found so far, by partition and offset."""
 
-    records: dict[tuple[int, int], Record] = field(default_factory=dict[tuple[int, int], Record])
+    records: dict[tuple[int, int], LogRecord] = field(
+        default_factory=dict[tuple[int, int], LogRecord]
+    )
 
-    def add(self, found: Sequence[Record]) -> None:
+    def add(self, found: Sequence[LogRecord]) -> None:
         self.records |= {(one.partition, one.offset): one for one in found}
 
-    def read(self, fences: Fences) -> list[Found]:
+    def read(self, fences: Fences) -> list[DecisionRecord]:
         """Return the decisions in log order."""
-        found: list[Found] = []
+        found: list[DecisionRecord] = []
         for (_, offset), record in sorted(self.records.items()):
             decision = _decision(record, fences)
             if decision is not None:
-                found.append(Found(offset, decision, fences.admit(record)))
+                found.append(DecisionRecord(offset, decision, fences.admit(record)))
         return found
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ForgetTarget:
     """What is to be forgotten: one memory by its id, a whole scope, or a whole tenant."""
 
     memory: MemoryId | None = None
@@ -103,31 +105,33 @@ class Wanted:
         return scope == self.scope or (self.tenant is not None and tenant(scope) == self.tenant)
 
 
-async def in_full(wanted: Wanted, reader: StoreReader) -> Wanted:
+async def in_full(wanted: ForgetTarget, reader: StoreReader) -> ForgetTarget:
     """Return `wanted` with a memory's id prefix expanded to the full id.
 
-    Raises Unknown if no memory matches, and Ambiguous if several do.
+    Raises UnknownTarget if no memory matches, and AmbiguousPrefix if several do.
     """
     if wanted.memory is None:
         return wanted
     named = await reader.memory_named(wanted.memory)
     if named is None:
-        raise Unknown(f"no memory in {reader.place} has the id {wanted.memory}")
-    return Wanted(memory=named)
+        raise UnknownTarget(f"no memory in {reader.place} has the id {wanted.memory}")
+    return ForgetTarget(memory=named)
 
 
-async def plans(log: SearchableLog, wanted: Wanted, means: Means, wish: Wish) -> list[Plan]:
+async def plans(
+    log: SearchableLog, wanted: ForgetTarget, means: PlanningDependencies, wish: Wish
+) -> list[ForgetPlan]:
     """Plan how to forget what is wanted; return no plan for what is already forgotten.
 
-    Raises Unknown if it does not exist.
+    Raises UnknownTarget if it does not exist.
     """
     fences = await _fences(log)
     if wanted.memory is not None:
         return await _plans_of_memory(log, wanted.memory, fences, means, wish)
     by_scope = await _by_scope(log, fences, wanted.holds)
     if not by_scope:
-        raise Unknown(f"there is no scope {wanted.scope or f'of tenant {wanted.tenant}'}")
-    found: list[Plan] = []
+        raise UnknownTarget(f"there is no scope {wanted.scope or f'of tenant {wanted.tenant}'}")
+    found: list[ForgetPlan] = []
     for decisions in by_scope.values():
         state = states(decisions)
         told = still_told(decisions, state, means.key)
@@ -138,15 +142,15 @@ async def plans(log: SearchableLog, wanted: Wanted, means: Means, wish: Wish) ->
 
 
 async def left_over(
-    log: SearchableLog, forgotten: Sequence[Plan], means: Means, wish: Wish
-) -> list[Plan]:
+    log: SearchableLog, forgotten: Sequence[ForgetPlan], means: PlanningDependencies, wish: Wish
+) -> list[ForgetPlan]:
     """Plan how to forget what still repeats text that these plans have forgotten.
 
     It entered the log between a plan and the decision on it.
     """
     scopes = {plan.requests[0].scope for plan in forgotten}
     gone = {identity for plan in forgotten for identity in plan.kin.gone}
-    found: list[Plan] = []
+    found: list[ForgetPlan] = []
     for decisions in (await _by_scope(log, await _fences(log), scopes.__contains__)).values():
         state = states(decisions)
         told = still_told(decisions, state, means.key)
@@ -159,44 +163,44 @@ async def _plans_of_memory(
     log: SearchableLog,
     named: MemoryId,
     fences: Fences,
-    means: Means,
+    means: PlanningDependencies,
     wish: Wish,
-) -> list[Plan]:
+) -> list[ForgetPlan]:
     first = await log.find(DECISIONS.name, MEMORY_ID_HEADER, [named])
     decisions = (_decision(record, fences) for record in first)
     scopes = {one.event.scope for one in decisions if one is not None}
     if not scopes:
-        raise Unknown(f"no memory has the id {named}")
+        raise UnknownTarget(f"no memory has the id {named}")
     found = await _related(log, named, fences) if log.is_indexed else []
     state = states(found)
     if named not in state or not _has_text(state[named]):  # no header finds what repeats it
         [found] = (await _by_scope(log, fences, scopes.__contains__)).values()
         state = states(found)
     if named not in state:
-        raise Unknown(f"no memory has the id {named}")
+        raise UnknownTarget(f"no memory has the id {named}")
     told = still_told(found, state, means.key)
     plan = await _planned(found, [named], state, told, means, wish)
     return [plan] if _has_text(state[named]) or plan.decisions else []
 
 
-def _has_text(stored: Stored) -> bool:
+def _has_text(stored: StoredMemory) -> bool:
     return stored.memory.status is not Standing.FORGOTTEN
 
 
 async def _planned(
-    found: Sequence[Found],
+    found: Sequence[DecisionRecord],
     named: Sequence[MemoryId],
     state: States,
     told: Mapping[int, MemoryId],
-    means: Means,
+    means: PlanningDependencies,
     wish: Wish,
-) -> Plan:
+) -> ForgetPlan:
     kin = kin_of(found, named, state)
     texts = texts_of(found, kin.gone)
     cut = repeating(found, kin, [text for said in texts.values() for text in said])
     own = await _own(doubts(found, kin), kin, state, means)
     own |= {offset for offset, text in cut.items() if not text}
-    said = Said(own, cut, {offset for offset, gone in told.items() if gone in kin.gone})
+    said = FactMentions(own, cut, {offset for offset, gone in told.items() if gone in kin.gone})
     repeated = [one.decision.event.text for one in found if one.offset in cut]
     left = [
         _left(
@@ -208,7 +212,7 @@ async def _planned(
     return planned(found, kin, state, said, left, wish)
 
 
-def _left(stored: Stored, texts: Texts | None, means: Means) -> Forgotten:
+def _left(stored: StoredMemory, texts: Texts | None, means: PlanningDependencies) -> Forgotten:
     """Return what is kept of a memory: a tombstone, or nothing if its facts may be said again."""
     memory, vector, model = stored.memory, _vector(stored), means.embedder.model
     if memory.status is Standing.FORGOTTEN:
@@ -224,22 +228,24 @@ def _left(stored: Stored, texts: Texts | None, means: Means) -> Forgotten:
     return tombstone(means.key, memory, vector, texts, reading, model)
 
 
-def _vector(stored: Stored) -> Vector:
+def _vector(stored: StoredMemory) -> Vector:
     if stored.vector is None:
         raise TypeError(f"memory {stored.memory.id} has no vector in the log")
     return stored.vector
 
 
-async def _own(doubtful: Sequence[Doubt], kin: Kin, state: States, means: Means) -> set[int]:
+async def _own(
+    doubtful: Sequence[Doubt], kin: Kin, state: States, means: PlanningDependencies
+) -> set[int]:
     """Return the offsets of doubtful decisions whose events say what a forgotten memory says."""
     gone = [state[identity] for identity in sorted(kin.gone)]
-    asked: list[tuple[int, Question]] = []
+    asked: list[tuple[int, CandidatePair]] = []
     for doubt in doubtful:
         vector = await _vector_of(doubt, means.embedder)
         rules = means.policy.rules(doubt.event.scope)
         near = rank(vector, gone, bands=rules.bands, floor=-1.0, limit=len(gone))
-        asked += [(doubt.found.offset, Question(doubt.event, one, rules)) for one in near]
-    judged = await means.judging.judge([question for _, question in asked])
+        asked += [(doubt.found.offset, CandidatePair(doubt.event, one, rules)) for one in near]
+    judged = await means.judging.judge([pair for _, pair in asked])
     found = zip(asked, judged, strict=True)
     return {offset for (offset, _), one in found if one.verdict in _SAYS_IT}
 
@@ -256,7 +262,7 @@ async def _vector_of(doubt: Doubt, embedder: Embedder) -> Vector:
     return embedded.vector
 
 
-async def _related(log: SearchableLog, named: MemoryId, fences: Fences) -> list[Found]:
+async def _related(log: SearchableLog, named: MemoryId, fences: Fences) -> list[DecisionRecord]:
     """Return all decisions related to a memory, found by following ids until none is new."""
     gathered, looked_up, ahead = _Gathered(), set[MemoryId](), {named}
     while ahead:
@@ -277,7 +283,7 @@ async def _fences(log: SearchableLog) -> Fences:
 
 async def _by_scope(
     log: SearchableLog, fences: Fences, holds: Callable[[ScopeName], bool]
-) -> dict[ScopeName, list[Found]]:
+) -> dict[ScopeName, list[DecisionRecord]]:
     """Return the decisions of the scopes that `holds` selects, by a scan of the whole log."""
     gathered: dict[ScopeName, _Gathered] = {}
     async for record in records(log, DECISIONS.name):
@@ -286,7 +292,7 @@ async def _by_scope(
     return {scope: one.read(fences) for scope, one in gathered.items()}
 
 
-def _decision(record: Record, fences: Fences) -> OnEvent | None:
+def _decision(record: LogRecord, fences: Fences) -> OnEvent | None:
     """Return a record's decision on an event. Raises Fatal if it counts but cannot be read."""
     if not is_decision(record):
         return None
@@ -299,10 +305,10 @@ def _decision(record: Record, fences: Fences) -> OnEvent | None:
 
 
 @dataclass(frozen=True)
-class Planned:
+class ForgetPlans:
     """The plans of one request to forget; none if that was done before."""
 
-    plans: Sequence[Plan]
+    plans: Sequence[ForgetPlan]
 
     @property
     def memory_ids(self) -> tuple[MemoryId, ...]:
@@ -321,27 +327,31 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class Forgot(Planned):
+class ForgetResponses(ForgetPlans):
     """The plans, and the responses to what they ask for."""
 
     responses: Sequence[Response] = ()
 
 
 async def foreseen(
-    target: LogTarget, wanted: Wanted, wish: Wish, report: Callable[[str], None]
-) -> Forgot:
+    target: LogTarget, wanted: ForgetTarget, wish: Wish, report: Callable[[str], None]
+) -> ForgetResponses:
     """Return how something would be forgotten; change nothing."""
     chosen = chosen_for(target, report)
     async with _means(target, chosen, for_show=True) as means, opened(target) as log:
-        return Forgot(await plans(log, wanted, means, wish))
+        return ForgetResponses(await plans(log, wanted, means, wish))
 
 
 async def forget(
-    target: LogTarget, wanted: Wanted, wish: Wish, seconds: float, report: Callable[[str], None]
-) -> Forgot:
+    target: LogTarget,
+    wanted: ForgetTarget,
+    wish: Wish,
+    seconds: float,
+    report: Callable[[str], None],
+) -> ForgetResponses:
     """Forget something; a cluster is waited for `seconds`.
 
-    Raises Unknown, and NoStore if another process writes the store.
+    Raises UnknownTarget, and NoStore if another process writes the store.
     """
     chosen = chosen_for(target, report)
     async with (
@@ -355,17 +365,17 @@ async def forget(
 async def forget_with(
     client: Client,
     log: SearchableLog,
-    means: Means,
-    wanted: Wanted,
+    means: PlanningDependencies,
+    wanted: ForgetTarget,
     wish: Wish,
     report: Callable[[str], None] = lambda _: None,
-) -> Forgot:
+) -> ForgetResponses:
     """Do as `forget` with a client that is open, of a log with the key of `means`.
 
     Requests refused because their memories changed after planning are planned and sent again;
     later records that repeat the forgotten text are requested too.
     """
-    made: list[Plan] = []
+    made: list[ForgetPlan] = []
     responses: list[Response] = []
     found = await plans(log, wanted, means, wish)
     while found:
@@ -382,12 +392,12 @@ async def forget_with(
             found = await left_over(log, found, means, wish)
         else:
             break
-    return Forgot(made, responses)
+    return ForgetResponses(made, responses)
 
 
 def _heeded(
-    found: Sequence[Plan], responses: Sequence[Response]
-) -> tuple[list[Plan], list[Response]]:
+    found: Sequence[ForgetPlan], responses: Sequence[Response]
+) -> tuple[list[ForgetPlan], list[Response]]:
     """Leave out plans and responses that were refused as out of date."""
     refused = {one.event.event_id for one in responses if is_out_of_date(one.decision)}
     plans_made = [
@@ -398,14 +408,14 @@ def _heeded(
 
 @asynccontextmanager
 async def _means(
-    target: LogTarget, chosen: Chosen, *, for_show: bool = False
-) -> AsyncGenerator[Means]:
+    target: LogTarget, chosen: ChosenModel, *, for_show: bool = False
+) -> AsyncGenerator[PlanningDependencies]:
     key = _any_key(target) if for_show else key_of(target)
     async with wiring.judging(target.settings, SystemClock()) as judging:
-        yield Means(key, chosen.policy, chosen.embedder, judging)
+        yield PlanningDependencies(key, chosen.policy, chosen.embedder, judging)
 
 
-def key_of(target: LogTarget) -> Key:
+def key_of(target: LogTarget) -> TombstoneKey:
     """Return the key of a log; create a store's own if it has none.
 
     Raises InvalidSettings for a cluster without one.
@@ -423,6 +433,6 @@ def key_of(target: LogTarget) -> Key:
     return key
 
 
-def _any_key(target: LogTarget) -> Key:
+def _any_key(target: LogTarget) -> TombstoneKey:
     """Return a key to plan with where nothing is written."""
-    return wiring.forget_key(target.settings.forget, target.directory) or Key(b"")
+    return wiring.forget_key(target.settings.forget, target.directory) or TombstoneKey(b"")

@@ -20,9 +20,9 @@ from schemas.memories import Memory, Standing
 from schemas.outcomes import DeadLetter, Settled
 from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, REVIEWS
 from streams.log.local_broker import LocalBroker
-from streams.model.ports import Log, Outgoing, Record
+from streams.model.ports import Log, LogRecord, OutgoingRecord
 from streams.replay.app import rematerialising
-from streams.stage.core.tombstones import Key, tombstone_of
+from streams.stage.core.tombstones import TombstoneKey, tombstone_of
 from streams.stage.flow.decisions import KIND_HEADER, read_decision
 from streams.stage.flow.forgetting import erase
 from streams.store.app import wiring
@@ -70,12 +70,12 @@ async def scrub(target: LogTarget, report: Callable[[str], None]) -> int:
     return taken
 
 
-async def _take(log: LocalBroker, key: Key) -> int:
+async def _take(log: LocalBroker, key: TombstoneKey) -> int:
     """Erase the records that reveal anything of forgotten memories; return their number."""
     forgotten = await _forgotten(log)
     taken = 0
     for topic, tells in _TELLS.items():
-        gone: dict[int, list[Record]] = {}
+        gone: dict[int, list[LogRecord]] = {}
         async for record in records(log, topic):
             if tells(record, forgotten, key):
                 gone.setdefault(record.partition, []).append(record)
@@ -87,7 +87,7 @@ async def _take(log: LocalBroker, key: Key) -> int:
     return taken
 
 
-async def _drop(log: LocalBroker, found: Sequence[Record]) -> None:
+async def _drop(log: LocalBroker, found: Sequence[LogRecord]) -> None:
     """Settle dead letters as dropped, and erase the events that they repeat."""
     letters = [_letter(record) for record in found]
     settled = [_dropped(*one) for one in zip(found, letters, strict=True)]
@@ -96,18 +96,18 @@ async def _drop(log: LocalBroker, found: Sequence[Record]) -> None:
     await erase(log, [source for source in sources if source.topic == EVENTS.name])
 
 
-def _letter(record: Record) -> DeadLetter:
+def _letter(record: LogRecord) -> DeadLetter:
     letter = DEAD_LETTER.decode(record.value or b"")
     if not isinstance(letter, DeadLetter):
         raise TypeError(f"{record.place} is not a dead letter")
     return letter
 
 
-def _dropped(record: Record, letter: DeadLetter) -> Outgoing:
+def _dropped(record: LogRecord, letter: DeadLetter) -> OutgoingRecord:
     """Return the record that marks a dead letter as deliberately dropped."""
     settled = Settled(dead_letter_id=letter.id, how="dropped", attempts=letter.attempts)
     value = DEAD_LETTER.encode(settled)
-    return Outgoing(DEAD_LETTERS.name, record.partition, record.key, value)
+    return OutgoingRecord(DEAD_LETTERS.name, record.partition, record.key, value)
 
 
 async def _forgotten(log: Log) -> _Forgotten:
@@ -120,17 +120,17 @@ async def _forgotten(log: Log) -> _Forgotten:
     return found
 
 
-def _change_tells(record: Record, forgotten: _Forgotten, _: Key) -> bool:
+def _change_tells(record: LogRecord, forgotten: _Forgotten, _: TombstoneKey) -> bool:
     memory = APPLIED.decode(record.value or b"").memory
     return memory.id in forgotten.memories and memory.status is not Standing.FORGOTTEN
 
 
-def _review_tells(record: Record, forgotten: _Forgotten, _: Key) -> bool:
+def _review_tells(record: LogRecord, forgotten: _Forgotten, _: TombstoneKey) -> bool:
     review = REVIEW.decode(record.value or b"")
     return not forgotten.memories.isdisjoint((review.newer.id, review.older.id))
 
 
-def _letter_tells(record: Record, forgotten: _Forgotten, key: Key) -> bool:
+def _letter_tells(record: LogRecord, forgotten: _Forgotten, key: TombstoneKey) -> bool:
     """Return whether a dead letter's bytes contain a forgotten text."""
     try:
         letter = DEAD_LETTER.decode(record.value or b"")
@@ -162,7 +162,7 @@ def _texts(value: JsonValue) -> Iterator[str]:
             yield from _texts(inner)
 
 
-_TELLS: Mapping[str, Callable[[Record, _Forgotten, Key], bool]] = {
+_TELLS: Mapping[str, Callable[[LogRecord, _Forgotten, TombstoneKey], bool]] = {
     CHANGES.name: _change_tells,
     REVIEWS.name: _review_tells,
     DEAD_LETTERS.name: _letter_tells,

@@ -12,7 +12,7 @@ from schemas.events import Remember
 from streams.consolidate.core.redundancy import (
     THRESHOLDS,
     Crowding,
-    History,
+    LogStatistics,
     Removal,
     Supersession,
     supersession,
@@ -39,7 +39,7 @@ class Analysis:
     scopes: int
     memories: int
     crowding: Crowding
-    history: History | None = None
+    history: LogStatistics | None = None
     chains: Supersession | None = None
     observations: float | None = None
 
@@ -61,7 +61,7 @@ class Analysis:
 
 async def of_store(reader: StoreReader) -> Analysis:
     """Analyse the state that a log's decisions add up to. Raises NoStore if they do not add up."""
-    history, models = History(), set[str]()
+    history, models = LogStatistics(), set[str]()
     async for entry in reader.decisions():
         decision = entry.decision
         if not isinstance(decision, Marker | Ignore):
@@ -137,7 +137,7 @@ def _pairs(crowding: Crowding, threshold: float) -> dict[str, Any]:
     }
 
 
-def _growth(history: History) -> dict[str, Any]:
+def _growth(history: LogStatistics) -> dict[str, Any]:
     days = [
         {"day": day.isoformat(), "events": events, "memories": memories, "live": live}
         for day, events, memories, live in history.growth.days()
@@ -150,7 +150,7 @@ def _growth(history: History) -> dict[str, Any]:
     }
 
 
-def _health(history: History) -> dict[str, Any]:
+def _health(history: LogStatistics) -> dict[str, Any]:
     worst = history.worst(_SCOPE_EVENTS_MIN)[:_WORST_SCOPES]
     return {
         **_removal(history.overall),

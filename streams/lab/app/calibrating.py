@@ -9,14 +9,14 @@ from typing import Any
 
 from streams.lab.app.evaluated import Measures, measured
 from streams.lab.app.evaluation import evaluate
-from streams.lab.app.labelled import Labelled, LabelledPair, Unmeasurable, pair_of
-from streams.lab.core.calibration import Fit, Sample, TooFew, fit, fitted, sample
+from streams.lab.app.labelled import LabelledPair, LabelledRows, Unmeasurable, pair_of
+from streams.lab.core.calibration import Fit, Sample, TooFewPairs, fit, fitted, sample
 from streams.lab.core.grading import Truth
-from streams.lab.core.measures import Rate
+from streams.lab.core.measures import Proportion
 from streams.model.embedding import base_model
 from streams.model.policy import Policy, parse
 from streams.reviews.app import labels
-from streams.store.app.dry_run import Means
+from streams.store.app.dry_run import DecidingDependencies
 from streams.store.app.reading import StoreReader
 from streams.store.core.toml import as_toml
 
@@ -36,7 +36,7 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class Calibrated:
+class CalibrationResult:
     """A fitted policy, and its measures on each half of the pairs."""
 
     policy: Policy
@@ -60,14 +60,14 @@ class Calibrated:
 async def calibrate(
     pairs: Sequence[LabelledPair],
     base: Policy,
-    means: Means,
+    means: DecidingDependencies,
     *,
     name: str,
     wanted: float,
     origin: Origin,
     batch_records: int,
     done: Callable[[int], None] = lambda _: None,
-) -> Calibrated:
+) -> CalibrationResult:
     """Fit bands and thresholds on one half of the pairs, and measure the policy on both.
 
     Raises Unmeasurable if the pairs, or other rules of the policy, cannot reach the wanted rate,
@@ -85,7 +85,7 @@ async def calibrate(
     samples = await _samples(halves[0], base, known, batch_records, done)
     try:
         found = fit(samples, base, wanted)
-    except TooFew as few:
+    except TooFewPairs as few:
         raise Unmeasurable(
             f"{few.have} pairs of two facts in the half that is fitted, and {few.need} are needed "
             f"to show that at most {wanted:.2%} are hidden: give more pairs, or allow a higher rate"
@@ -100,11 +100,11 @@ async def calibrate(
     results: list[Measures] = []
     for half in halves:
         made = await evaluate(
-            Labelled(pairs=half), policy, known, batch_records=batch_records, done=done
+            LabelledRows(pairs=half), policy, known, batch_records=batch_records, done=done
         )
         results.append(measured(made.rows, "ours"))
     _require(results[0].rates["hidden_rate"], wanted)
-    return Calibrated(policy, found, *results)
+    return CalibrationResult(policy, found, *results)
 
 
 def in_first_half(event: str, memory: str) -> bool:
@@ -147,14 +147,14 @@ async def answered(reader: StoreReader) -> list[LabelledPair]:
 async def _samples(
     pairs: Sequence[LabelledPair],
     base: Policy,
-    known: Means,
+    known: DecidingDependencies,
     batch_records: int,
     done: Callable[[int], None],
 ) -> list[Sample]:
     """Judge every pair that any bands could reach, and return the samples to fit on."""
     open_ = everything(base)
     made = await evaluate(
-        Labelled(pairs=list(pairs)), open_, known, batch_records=batch_records, done=done
+        LabelledRows(pairs=list(pairs)), open_, known, batch_records=batch_records, done=done
     )
     return [sample(Truth(row.label), row.similarity or 0.0, row.compared) for row in made.rows]
 
@@ -169,7 +169,7 @@ def everything(base: Policy) -> Policy:
     return Policy.model_validate(content)
 
 
-def _require(hidden: Rate, wanted: float) -> None:
+def _require(hidden: Proportion, wanted: float) -> None:
     """Raise Unmeasurable if rules that are not fitted hide more than wanted."""
     if hidden.interval is not None and hidden.interval[1] > wanted:
         raise Unmeasurable(

@@ -8,7 +8,7 @@ import numpy as np
 from schemas.base import DecisionId, MemoryId, ScopeName
 from schemas.decisions import Change, Ignore, Insert, Merge, Reinforce, Replace
 from schemas.memories import Memory
-from streams.lab.app.evaluated import Item, Row
+from streams.lab.app.evaluated import EvaluatedRow, Item
 from streams.lab.app.labelled import LabelledEvent
 from streams.lab.core.grading import (
     KEPT,
@@ -22,12 +22,12 @@ from streams.lab.core.grading import (
     together,
 )
 from streams.model.embedding import Vector
-from streams.model.neighbours import Stored
+from streams.model.neighbours import StoredMemory
 from streams.stage.core.ledger import fold
 
 
 @dataclass(frozen=True)
-class ByThreshold:
+class BaselineResult:
     """The baseline's result for an event: its grade, and the first event of its cluster."""
 
     grade: Grade
@@ -52,7 +52,7 @@ class _Shelf:
 
 def by_threshold(
     stream: Sequence[LabelledEvent], vectors: Sequence[Vector], threshold: float
-) -> Iterator[ByThreshold]:
+) -> Iterator[BaselineResult]:
     """Treat an event as known if a kept event of its scope is at least that similar."""
     shelves: dict[ScopeName, _Shelf] = {}
     for one, vector in zip(stream, vectors, strict=True):
@@ -62,10 +62,12 @@ def by_threshold(
         if best >= 0 and near[best] >= threshold:
             known = shelf.kept[best]
             truth = Truth.ONE if known.fact == one.fact else Truth.TWO
-            yield ByThreshold(grade(truth, dropped(one.event.text, known.event.text)), known.place)
+            yield BaselineResult(
+                grade(truth, dropped(one.event.text, known.event.text)), known.place
+            )
             continue
         truth = Truth.ONE if one.fact in shelf.facts else Truth.TWO
-        yield ByThreshold(grade(truth, KEPT), one.place)
+        yield BaselineResult(grade(truth, KEPT), one.place)
         shelf.put(one, vector)
 
 
@@ -73,13 +75,13 @@ class Clusters:
     """The facts that each memory states, and the memory that each event ended up in."""
 
     def __init__(self) -> None:
-        self._state = dict[MemoryId, Stored]()
+        self._state = dict[MemoryId, StoredMemory]()
         self._facts: dict[MemoryId, frozenset[str]] = {}
         self._stated: dict[tuple[ScopeName, str], set[MemoryId]] = {}
         self._ended: dict[DecisionId, MemoryId] = {}
-        self._rows: list[tuple[Row, MemoryId, ByThreshold]] = []
+        self._rows: list[tuple[EvaluatedRow, MemoryId, BaselineResult]] = []
 
-    def take(self, one: LabelledEvent, decision: Change | Ignore, cosine: ByThreshold) -> None:
+    def take(self, one: LabelledEvent, decision: Change | Ignore, cosine: BaselineResult) -> None:
         """Grade and apply the next decision of the stream."""
         if isinstance(decision, Ignore):
             ended = self._ended[decision.decision_id]
@@ -92,7 +94,7 @@ class Clusters:
             fold(self._state, decision)
             self._state_facts(one.event.scope, decision.memory.id, facts)
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[EvaluatedRow]:
         """Return the rows, each in the cluster of the live memory that stands for it at the end."""
         return [
             replace(row, items=(Item(row.label, self._successor(ended), cosine.found),))
@@ -102,11 +104,13 @@ class Clusters:
     def live(self) -> int:
         return sum(stored.memory.live for stored in self._state.values())
 
-    def _row(self, one: LabelledEvent, decision: Change | Ignore, cosine: ByThreshold) -> Row:
+    def _row(
+        self, one: LabelledEvent, decision: Change | Ignore, cosine: BaselineResult
+    ) -> EvaluatedRow:
         compared = decision.evidence.neighbours[0] if decision.evidence.neighbours else None
         targets = self._targets(decision)
         shown = targets or ([self._state[compared.memory_id].memory] if compared else [])
-        return Row(
+        return EvaluatedRow(
             place=one.place,
             id=one.id,
             set=one.set,

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from schemas.base import PolicyId
 from schemas.decisions import Compared, Composition
 from streams.lab.core.grading import Grade
-from streams.lab.core.measures import BCubed, Rate, auc, b_cubed, rate
+from streams.lab.core.measures import BCubed, Proportion, auc, b_cubed, rate
 from streams.model.verdict import vetoed
 
 Way = Literal["ours", "cosine"]
@@ -29,7 +29,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Row:
+class EvaluatedRow:
     """A labelled row, the decision on it, and its grades.
 
     `result` is the text that stands after the decision, `similarity` that of the two texts.
@@ -103,7 +103,7 @@ class Measures:
     For both ways, `auc` covers only the rows that have a score; `auc_rows` is their number.
     """
 
-    rates: dict[str, Rate]
+    rates: dict[str, Proportion]
     auc: float | None
     auc_rows: int
     b3: BCubed | None
@@ -118,7 +118,7 @@ class Measures:
 
 
 @dataclass(frozen=True)
-class Growth:
+class StreamGrowth:
     """The growth of a stream: its events, the live memories at the end, and the time taken."""
 
     events: int
@@ -150,12 +150,12 @@ class Evaluation:
     read: int = 0
     skipped: int = 0
     rejected: int = 0
-    rows: list[Row] = field(default_factory=list[Row])
-    growth: Growth | None = None
+    rows: list[EvaluatedRow] = field(default_factory=list[EvaluatedRow])
+    growth: StreamGrowth | None = None
 
-    def by(self, name: Callable[[Row], str]) -> dict[str, list[Row]]:
+    def by(self, name: Callable[[EvaluatedRow], str]) -> dict[str, list[EvaluatedRow]]:
         """Return the rows grouped by name, without those whose name is empty."""
-        groups: dict[str, list[Row]] = {}
+        groups: dict[str, list[EvaluatedRow]] = {}
         for row in self.rows:
             if name(row):
                 groups.setdefault(name(row), []).append(row)
@@ -179,7 +179,7 @@ class Evaluation:
         }
 
 
-def both(rows: Sequence[Row]) -> dict[str, Any]:
+def both(rows: Sequence[EvaluatedRow]) -> dict[str, Any]:
     """Return the measures of both ways side by side."""
     return {
         "rows": len(rows),
@@ -188,7 +188,7 @@ def both(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def measured(rows: Sequence[Row], way: Way) -> Measures:
+def measured(rows: Sequence[EvaluatedRow], way: Way) -> Measures:
     """Return the measures of a way of deciding on these rows."""
     grades = [row.graded(way) for row in rows]
     ours = way == "ours"
@@ -212,7 +212,7 @@ def measured(rows: Sequence[Row], way: Way) -> Measures:
     )
 
 
-def scores(rows: Sequence[Row], way: Way) -> tuple[list[float], list[float]]:
+def scores(rows: Sequence[EvaluatedRow], way: Way) -> tuple[list[float], list[float]]:
     """Return the rank keys of a way, for rows of one fact and for rows of two facts.
 
     Only rows with a score count, so that both ways are ranked on the same rows.
@@ -225,7 +225,7 @@ def scores(rows: Sequence[Row], way: Way) -> tuple[list[float], list[float]]:
     return one, two
 
 
-def rate_json(one: Rate) -> dict[str, Any]:
+def rate_json(one: Proportion) -> dict[str, Any]:
     """Return a rate with its interval and counts; the rate of no rows is null."""
     low, high = one.interval or (None, None)
     return {

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from schemas.decisions import Change, Compared, Decision, Ignore, Insert, Marker, Reason, Revision
 from schemas.memories import Memory
 from streams.lab.app.clusters import Clusters, by_threshold
-from streams.lab.app.evaluated import Evaluation, Growth, Item, Row
-from streams.lab.app.labelled import Labelled, LabelledEvent, LabelledPair
+from streams.lab.app.evaluated import EvaluatedRow, Evaluation, Item, StreamGrowth
+from streams.lab.app.labelled import LabelledEvent, LabelledPair, LabelledRows
 from streams.lab.core.grading import (
     APART,
     DUPLICATES,
@@ -22,7 +22,7 @@ from streams.lab.core.grading import (
 )
 from streams.model.embedding import similarity
 from streams.model.policy import Policy
-from streams.store.app.dry_run import Means, decide_in_memory, without_brake
+from streams.store.app.dry_run import DecidingDependencies, decide_in_memory, without_brake
 
 BASELINE = 0.85
 """The common alternative: an event at or above this cosine similarity counts as known."""
@@ -35,9 +35,9 @@ Done = Callable[[int], None]
 
 
 async def evaluate(
-    labelled: Labelled,
+    labelled: LabelledRows,
     policy: Policy,
-    means: Means,
+    means: DecidingDependencies,
     *,
     batch_records: int,
     done: Done = lambda _: None,
@@ -62,7 +62,7 @@ async def _evaluate_pairs(
     made: Evaluation,
     pairs: Sequence[LabelledPair],
     policy: Policy,
-    known: Means,
+    known: DecidingDependencies,
     batch_records: int,
     done: Done,
 ) -> None:
@@ -85,14 +85,16 @@ async def _evaluate_pairs(
             made.rows.append(await _row(pair, stored.memory, decision, known))
 
 
-async def _row(pair: LabelledPair, memory: Memory, decision: Change | Ignore, known: Means) -> Row:
+async def _row(
+    pair: LabelledPair, memory: Memory, decision: Change | Ignore, known: DecidingDependencies
+) -> EvaluatedRow:
     first, second = await known.embedder.embed([pair.event.text, pair.memory.text])
     near = similarity(first.vector, second.vector)
     near_enough = near >= BASELINE
     ours = outcome(decision, pair.event, memory)
     cosine = dropped(pair.event.text, memory.text) if near_enough else KEPT
     compared = decision.evidence.neighbours[0] if decision.evidence.neighbours else None
-    return Row(
+    return EvaluatedRow(
         place=pair.place,
         id=pair.id,
         set=pair.set,
@@ -146,7 +148,7 @@ async def _evaluate_stream(
     made: Evaluation,
     stream: Sequence[LabelledEvent],
     policy: Policy,
-    known: Means,
+    known: DecidingDependencies,
     batch_records: int,
     done: Done,
 ) -> None:
@@ -167,4 +169,4 @@ async def _evaluate_stream(
         else:
             clusters.take(one, decision, cosine)
     made.rows.extend(clusters.rows())
-    made.growth = Growth(len(events), clusters.live(), seconds)
+    made.growth = StreamGrowth(len(events), clusters.live(), seconds)

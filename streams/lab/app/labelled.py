@@ -13,7 +13,7 @@ from pydantic_core import to_json
 from schemas.codec import EVENT, Unreadable
 from schemas.events import Remember
 from streams.lab.core.grading import APART, ONE_FACT, Truth
-from streams.model.ports import Line, Poison
+from streams.model.ports import Poison, SourceLine
 from streams.stage.core.mapping import FieldMapping, event_fields
 from streams.store.world.files import FileSource
 
@@ -69,7 +69,7 @@ class LabelledEvent:
 
 
 @dataclass
-class Labelled:
+class LabelledRows:
     """All rows read: pairs, or one stream; `skipped` counts rows without a label.
 
     `refused` gives the place and the reason for each unusable row.
@@ -82,12 +82,12 @@ class Labelled:
     refused: list[str] = field(default_factory=list[str])
 
 
-def read(sources: Sequence[FileSource], limit: int | None = None) -> Labelled:
+def read(sources: Sequence[FileSource], limit: int | None = None) -> LabelledRows:
     """Read rows, at most `limit` of each source.
 
     Unusable rows are left out and listed. Raises Unmeasurable if that leaves nothing.
     """
-    found = Labelled()
+    found = LabelledRows()
     for source in sources:
         for line in islice(source.lines(None), limit):
             found.read += 1
@@ -102,7 +102,7 @@ def read(sources: Sequence[FileSource], limit: int | None = None) -> Labelled:
     return found
 
 
-def _take(found: Labelled, line: Line, source: FileSource) -> None:
+def _take(found: LabelledRows, line: SourceLine, source: FileSource) -> None:
     place = f"{source.place}:{line.number}"
     row = line.row
     if isinstance(row, Poison):
@@ -242,7 +242,7 @@ def _name(row: Mapping[str, Any], column: str) -> str:
     return "" if value is None else str(value)
 
 
-def lacking(found: Labelled) -> str:
+def lacking(found: LabelledRows) -> str:
     """Name a class that has no rows, so that rates over it are undefined; "" if none is missing."""
     truths = {pair.truth for pair in found.pairs}
     if not found.pairs:

@@ -6,11 +6,11 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from schemas.decisions import Change, Ignore, Insert, kind_of, kinds_of
-from streams.lab.app.evaluated import Evaluation, Row, Way, measured, scores
-from streams.lab.core.measures import Point, Rate, curve
+from streams.lab.app.evaluated import EvaluatedRow, Evaluation, Way, measured, scores
+from streams.lab.core.measures import PrecisionRecall, Proportion, curve
 
 if TYPE_CHECKING:
-    from streams.lab.world import Line
+    from streams.lab.world import PlottedCurve
 
 _WORST_MAX = 50
 _POINTS_MAX = 400
@@ -66,7 +66,7 @@ def _head(made: Evaluation) -> str:
     )
 
 
-def _intervals(rows: Sequence[Row], threshold: float) -> str:
+def _intervals(rows: Sequence[EvaluatedRow], threshold: float) -> str:
     ours, cosine = measured(rows, "ours"), measured(rows, "cosine")
     body = [
         [title, _told(ours.rates[name]), _told(cosine.rates[name])]
@@ -81,7 +81,7 @@ def _intervals(rows: Sequence[Row], threshold: float) -> str:
     return f"<h2>Measures</h2><p class=dim>With 95 % intervals (Wilson).</p>{_table(heads, body)}"
 
 
-def _precision_recall(rows: Sequence[Row], threshold: float) -> str:
+def _precision_recall(rows: Sequence[EvaluatedRow], threshold: float) -> str:
     from streams.lab import world as plots  # noqa: PLC0415 - only who wants a picture needs the extra
 
     lines = [
@@ -92,40 +92,44 @@ def _precision_recall(rows: Sequence[Row], threshold: float) -> str:
 
 
 def _line(
-    rows: Sequence[Row], way: Way, name: str, point: tuple[float, float] | None
-) -> "Line | None":
+    rows: Sequence[EvaluatedRow], way: Way, name: str, point: tuple[float, float] | None
+) -> "PlottedCurve | None":
     from streams.lab import world as plots  # noqa: PLC0415
 
     points = _thinned(curve(*scores(rows, way)))
     if not points:
         return None
-    return plots.Line(name, [p.recall for p in points], [p.precision for p in points], point)
+    return plots.PlottedCurve(
+        name, [p.recall for p in points], [p.precision for p in points], point
+    )
 
 
-def _decided(rows: Sequence[Row]) -> tuple[float, float] | None:
+def _decided(rows: Sequence[EvaluatedRow]) -> tuple[float, float] | None:
     """Return recall and precision of the actual decisions, over the rows in the curve."""
     judged = [row for row in rows if row.one is not None and row.score is not None]
     taken = [row for row in judged if row.decision != _INSERT]
     return _place(judged, taken)
 
 
-def _at(rows: Sequence[Row], threshold: float) -> tuple[float, float] | None:
+def _at(rows: Sequence[EvaluatedRow], threshold: float) -> tuple[float, float] | None:
     judged = [row for row in rows if row.one is not None and row.score is not None]
     return _place(judged, [row for row in judged if (row.similarity or 0.0) >= threshold])
 
 
-def _place(judged: Sequence[Row], taken: Sequence[Row]) -> tuple[float, float] | None:
+def _place(
+    judged: Sequence[EvaluatedRow], taken: Sequence[EvaluatedRow]
+) -> tuple[float, float] | None:
     of, right = sum(row.one is True for row in judged), sum(row.one is True for row in taken)
     return (right / of, right / len(taken)) if of and taken else None
 
 
-def _thinned(points: Sequence[Point]) -> list[Point]:
+def _thinned(points: Sequence[PrecisionRecall]) -> list[PrecisionRecall]:
     """Leave out points that would not be visible."""
     step = max(1, len(points) // _POINTS_MAX)
     return [*points[::step], *points[-1:]]
 
 
-def _similarities(rows: Sequence[Row]) -> str:
+def _similarities(rows: Sequence[EvaluatedRow]) -> str:
     from streams.lab import world as plots  # noqa: PLC0415
 
     groups: dict[str, list[float]] = {}
@@ -135,7 +139,7 @@ def _similarities(rows: Sequence[Row]) -> str:
     return plots.histogram(dict(sorted(groups.items())))
 
 
-def _groups(title: str, groups: dict[str, list[Row]]) -> str:
+def _groups(title: str, groups: dict[str, list[EvaluatedRow]]) -> str:
     if not groups:
         return ""
     body: list[list[str]] = []
@@ -147,7 +151,7 @@ def _groups(title: str, groups: dict[str, list[Row]]) -> str:
     return f"<h2>By {title.lower()}</h2>{_table(heads, body)}"
 
 
-def _confusion(rows: Sequence[Row]) -> str:
+def _confusion(rows: Sequence[EvaluatedRow]) -> str:
     """Count the decisions for each kind of difference, or for each set if rows have no kind."""
     counts: dict[tuple[str, str], Counter[str]] = {}
     for row in rows:
@@ -159,11 +163,11 @@ def _confusion(rows: Sequence[Row]) -> str:
     return f"<h2>What was decided</h2>{_table(['kind', 'truth', *_KINDS], body)}"
 
 
-def _truth(row: Row) -> str:
+def _truth(row: EvaluatedRow) -> str:
     return {True: "one fact", False: "two facts", None: "one says more"}[row.one]
 
 
-def _worst(rows: Sequence[Row]) -> str:
+def _worst(rows: Sequence[EvaluatedRow]) -> str:
     """List the errors by gravity, those that lost a text first, then by similarity."""
     wrong = [row for row in rows if _gravity(row)]
     wrong.sort(key=lambda row: (-_gravity(row), -(row.similarity or 0.0)))
@@ -177,23 +181,23 @@ def _worst(rows: Sequence[Row]) -> str:
     return f"<h2>Worst errors first</h2>{_table(heads, body)}{more}"
 
 
-def _then(row: Row) -> str:
+def _then(row: EvaluatedRow) -> str:
     """Return what is then said, where that is not just the event."""
     return "" if row.decision == _INSERT else row.result
 
 
-def _gravity(row: Row) -> int:
+def _gravity(row: EvaluatedRow) -> int:
     grade = row.ours
     if grade.lost:
         return 3
     return 2 if grade.hidden else int(bool(grade.kept_twice))
 
 
-def _error(row: Row) -> str:
+def _error(row: EvaluatedRow) -> str:
     return {3: "lost", 2: "hidden", 1: "kept twice"}[_gravity(row)]
 
 
-def _why(row: Row) -> str:
+def _why(row: EvaluatedRow) -> str:
     parts = [f"{row.decision}: {row.reason}"]
     if row.similarity is not None:
         parts.append(f"cosine {row.similarity:.3f}")
@@ -216,7 +220,7 @@ def _table(heads: Sequence[str], body: Iterable[Sequence[str]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>\n{lines}\n</tbody></table>"
 
 
-def _told(one: Rate) -> str:
+def _told(one: Proportion) -> str:
     if one.value is None or one.interval is None:
         return "none"
     low, high = one.interval

@@ -11,15 +11,15 @@ from schemas.outcomes import DeadLetter
 from schemas.topics import EVENTS
 from streams.lab.app.calibrating import HIDDEN_RATE_MAX, in_first_half
 from streams.lab.app.evaluation import evaluate
-from streams.lab.app.labelled import Labelled, LabelledPair, pair_of
+from streams.lab.app.labelled import LabelledPair, LabelledRows, pair_of
 from streams.lab.core.grading import APART, Truth
-from streams.lab.core.measures import Rate, shown
-from streams.lab.core.trial import Near, Trial, agrees
+from streams.lab.core.measures import Proportion, shown
+from streams.lab.core.trial import ComparedPair, Trial, agrees
 from streams.model.policy import Policy
-from streams.model.ports import Clock, Line, Outgoing, Source
+from streams.model.ports import Clock, OutgoingRecord, Source, SourceLine
 from streams.stage.core.mapping import FieldMapping
 from streams.stage.flow.ingest import records_of
-from streams.store.app.dry_run import DryRunClient, Means
+from streams.store.app.dry_run import DecidingDependencies, DryRunClient
 
 PRESETS = ("careful", "default", "thorough")
 """The policies that are tried where none is named, from the strictest on."""
@@ -28,7 +28,7 @@ _BEHIND_FILES = 1_000_000_000
 
 
 @dataclass
-class Taken:
+class TrialInput:
     """Rows of files as events; `refused` gives the place and the reason for each unusable row.
 
     `more`: the limit was reached, and there are more rows.
@@ -44,7 +44,7 @@ class Taken:
 
 
 @dataclass(frozen=True)
-class Tried:
+class TrialResult:
     """A policy's trial, and the number of memories that are live after it."""
 
     trial: Trial
@@ -55,9 +55,11 @@ class Tried:
         return self.trial.name
 
 
-def take(files: Sequence[tuple[Source, FieldMapping | None]], limit: int, clock: Clock) -> Taken:
+def take(
+    files: Sequence[tuple[Source, FieldMapping | None]], limit: int, clock: Clock
+) -> TrialInput:
     """Read at most `limit` rows of the files, as `memsieve run` reads them."""
-    taken = Taken()
+    taken = TrialInput()
     for source, mapping in files:
         left = limit - taken.rows
         lines = list(islice(source.lines(None), left + 1))
@@ -69,7 +71,11 @@ def take(files: Sequence[tuple[Source, FieldMapping | None]], limit: int, clock:
 
 
 def _take(
-    taken: Taken, lines: Sequence[Line], source: Source, mapping: FieldMapping | None, clock: Clock
+    taken: TrialInput,
+    lines: Sequence[SourceLine],
+    source: Source,
+    mapping: FieldMapping | None,
+    clock: Clock,
 ) -> None:
     records = records_of(lines, source=source, mapping=mapping, partitions=1, clock=clock)
     for line, record in zip(lines, records, strict=True):
@@ -80,7 +86,7 @@ def _take(
             taken.events.append(read)
 
 
-def _read(record: Outgoing) -> Event | str:
+def _read(record: OutgoingRecord) -> Event | str:
     """Return the event that a row publishes, or why it has none."""
     value = record.value or b""
     if record.topic == EVENTS.name:
@@ -95,11 +101,11 @@ def _read(record: Outgoing) -> Event | str:
 async def decided(
     events: Sequence[Event],
     policies: Mapping[str, Policy],
-    means: Means,
+    means: DecidingDependencies,
     *,
     batch_records: int,
     done: Callable[[int], None] = lambda _: None,
-) -> list[Tried]:
+) -> list[TrialResult]:
     """Decide on events as `memsieve run` does in an empty store, under each policy, by name.
 
     The policies take turns, batch by batch: so no text is embedded twice, and what a judge thinks
@@ -116,7 +122,7 @@ async def decided(
         for trial, client in trials:
             responses = await client.submit(batch, done)
             trial.take([one.own for one in responses if one.own is not None])
-    return [Tried(trial, await _live(client)) for trial, client in trials]
+    return [TrialResult(trial, await _live(client)) for trial, client in trials]
 
 
 async def _live(client: DryRunClient) -> int:
@@ -124,16 +130,20 @@ async def _live(client: DryRunClient) -> int:
 
 
 async def agreement(
-    answers: Sequence[LabelledPair], policy: Policy, means: Means, *, batch_records: int
-) -> Rate:
+    answers: Sequence[LabelledPair],
+    policy: Policy,
+    means: DecidingDependencies,
+    *,
+    batch_records: int,
+) -> Proportion:
     """Return how many of a person's answers a policy agrees with, pair by pair."""
-    labelled = Labelled(pairs=list(answers))
+    labelled = LabelledRows(pairs=list(answers))
     made = await evaluate(labelled, policy, means, batch_records=batch_records)
     agreed = sum(agrees(Truth(row.label), row.ours) for row in made.rows)
-    return Rate(agreed, len(made.rows))
+    return Proportion(agreed, len(made.rows))
 
 
-def labelled_pairs(answers: Mapping[Near, str]) -> list[LabelledPair]:
+def labelled_pairs(answers: Mapping[ComparedPair, str]) -> list[LabelledPair]:
     """Return answers as labelled pairs, in scopes that no pair of a file has."""
     return [
         pair_of(
@@ -158,6 +168,6 @@ def provable(answers: Sequence[LabelledPair]) -> float | None:
     return least if least <= HIDDEN_RATE_MAX else None
 
 
-def row_of(one: Near, label: str | None) -> dict[str, str | None]:
+def row_of(one: ComparedPair, label: str | None) -> dict[str, str | None]:
     """Return a pair as a labelled row; without a label it is a row to be labelled."""
     return {"a": one.newer, "b": one.older, "label": label, "kind": "try", "scope": one.scope}

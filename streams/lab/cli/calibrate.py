@@ -11,9 +11,9 @@ import typer
 
 from streams.clock.system import SystemClock
 from streams.lab.app import calibrating, labelled
-from streams.lab.app.calibrating import Calibrated, Origin
+from streams.lab.app.calibrating import CalibrationResult, Origin
 from streams.lab.app.labelled import LabelledPair, Unmeasurable
-from streams.lab.core.measures import Rate
+from streams.lab.core.measures import Proportion
 from streams.model.policy import Policy
 from streams.store.app import policies
 from streams.store.app.dry_run import means
@@ -78,7 +78,7 @@ async def _calibrate(
     name: str,
     wanted: float,
     origin: Origin,
-) -> Calibrated:
+) -> CalibrationResult:
     total = 2 * len(pairs)  # about: one half is judged twice
     async with means(settings, note) as given:
         with Meter("rows") as meter:
@@ -121,7 +121,7 @@ def _command() -> str:
     return shlex.join(["memsieve", *sys.argv[1:]])
 
 
-def _comment(made: Calibrated, base: str, origin: Origin) -> list[str]:
+def _comment(made: CalibrationResult, base: str, origin: Origin) -> list[str]:
     return [
         f"Fitted by `memsieve policy calibrate` on {origin.on} from the policy {base}; all other values",
         "are unchanged. With 95 % intervals (Wilson):",
@@ -129,7 +129,7 @@ def _comment(made: Calibrated, base: str, origin: Origin) -> list[str]:
     ]
 
 
-def _lines(made: Calibrated) -> list[str]:
+def _lines(made: CalibrationResult) -> list[str]:
     bands, judges = made.policy.bands, made.policy.judges
     return [
         f"bands: match {bands.match}, review {bands.review}, log {bands.log}",
@@ -145,7 +145,7 @@ def _lines(made: Calibrated) -> list[str]:
     ]
 
 
-def _told(one: Rate) -> str:
+def _told(one: Proportion) -> str:
     if one.value is None or one.interval is None:
         return "of none"
     return f"{one.value:.2%} ({one.interval[0]:.2%} to {one.interval[1]:.2%}) of {one.of:,}"

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from streams.lab.app import labelled, report
-from streams.lab.app.evaluated import Evaluation, Measures, Row, measured
+from streams.lab.app.evaluated import EvaluatedRow, Evaluation, Measures, measured
 from streams.lab.app.evaluation import evaluate as evaluated
-from streams.lab.app.labelled import Labelled
-from streams.lab.core.measures import Rate
+from streams.lab.app.labelled import LabelledRows
+from streams.lab.core.measures import Proportion
 from streams.model.policy import Policy
 from streams.store.app import policies, wiring
 from streams.store.app.dry_run import means
@@ -82,7 +82,7 @@ def evaluate(
     _tell_what_is_missing(found)
 
 
-async def _evaluate(found: Labelled, policy: Policy, settings: Settings) -> Evaluation:
+async def _evaluate(found: LabelledRows, policy: Policy, settings: Settings) -> Evaluation:
     total = len(found.pairs) + len(found.stream)
     async with means(settings, note) as given:
         with Meter("rows") as meter:
@@ -119,7 +119,7 @@ def _show(made: Evaluation) -> None:
     _show_groups("kind", made.by(lambda row: row.kind))
 
 
-def _show_groups(name: str, groups: dict[str, list[Row]]) -> None:
+def _show_groups(name: str, groups: dict[str, list[EvaluatedRow]]) -> None:
     if not groups:
         return
     say()
@@ -141,7 +141,7 @@ def _b_cubed(ours: Measures, cosine: Measures) -> list[tuple[str, float | None, 
     ]
 
 
-def _told(one: Rate) -> str:
+def _told(one: Proportion) -> str:
     """Write a rate with its interval."""
     if one.value is None or one.interval is None:
         return "-"
@@ -153,7 +153,7 @@ def _number(value: float | None) -> str:
     return f"{'-' if value is None else f'{value:.3f}':>26}"
 
 
-def _tell_what_is_missing(found: Labelled) -> None:
+def _tell_what_is_missing(found: LabelledRows) -> None:
     """Say why a rate is missing, where the rows cannot give one."""
     if not found.pairs and not found.stream:
         note("no row has a label: there is nothing to measure, and every rate is null")

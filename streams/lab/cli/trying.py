@@ -18,12 +18,12 @@ from streams.lab.app import labelled, trying
 from streams.lab.app.calibrating import ANSWERS_MIN
 from streams.lab.app.evaluated import rate_json
 from streams.lab.app.labelled import LabelledPair, Unmeasurable
-from streams.lab.app.trying import Taken, Tried
-from streams.lab.core.measures import Rate
+from streams.lab.app.trying import TrialInput, TrialResult
+from streams.lab.core.measures import Proportion
 from streams.lab.core.trial import (
+    ComparedPair,
     Example,
     Fate,
-    Near,
     borderline,
     examples,
     not_told_apart,
@@ -31,7 +31,7 @@ from streams.lab.core.trial import (
 )
 from streams.model.policy import Policy
 from streams.store.app import policies, wiring
-from streams.store.app.dry_run import Means, means
+from streams.store.app.dry_run import DecidingDependencies, means
 from streams.store.app.settings import Settings
 from streams.store.cli import asking, options, rows
 from streams.store.cli.console import note, quoted, say, say_object
@@ -87,7 +87,7 @@ def try_(
         ),
     ] = None,
     model: options.Model = None,
-    columns: rows.Columns,
+    columns: rows.RowOptions,
     scope: rows.OneScope = None,
     config: options.Config = None,
     as_json: options.AsJson = False,
@@ -150,11 +150,11 @@ class _Made:
     `answers` are those that were given before as well. `fits` is the policy that agrees with most.
     """
 
-    tried: list[Tried]
-    questions: list[Near]
-    labels: dict[Near, str]
+    tried: list[TrialResult]
+    questions: list[ComparedPair]
+    labels: dict[ComparedPair, str]
     answers: list[LabelledPair]
-    agreed: dict[str, Rate]
+    agreed: dict[str, Proportion]
     fits: str | None
 
 
@@ -163,10 +163,10 @@ class _Deciding:
     """Decides step by step. Between two steps nothing runs, so who is asked can interrupt."""
 
     runner: asyncio.Runner
-    means: Means
+    means: DecidingDependencies
     batch_records: int
 
-    def on_rows(self, taken: Taken, chosen: Mapping[str, Policy]) -> list[Tried]:
+    def on_rows(self, taken: TrialInput, chosen: Mapping[str, Policy]) -> list[TrialResult]:
         """Decide on the rows under each policy."""
         total = len(taken.events) * len(chosen)
         with Meter("decisions") as meter:
@@ -182,7 +182,7 @@ class _Deciding:
 
     def on_answers(
         self, answers: Sequence[LabelledPair], chosen: Mapping[str, Policy]
-    ) -> dict[str, Rate]:
+    ) -> dict[str, Proportion]:
         """Return how many answers each policy agrees with; nothing where there are none."""
         return {
             name: self.runner.run(
@@ -226,7 +226,7 @@ def _given(path: Path) -> list[LabelledPair]:
     return found.pairs
 
 
-def _tell_what_was_read(taken: Taken, limit: int) -> None:
+def _tell_what_was_read(taken: TrialInput, limit: int) -> None:
     """Say what is left out and why. Raises UsageError where no row can be used."""
     if taken.refused and not taken.events:
         raise UsageError(f"no row could be used, such as {taken.refused[0]}")
@@ -238,7 +238,7 @@ def _tell_what_was_read(taken: Taken, limit: int) -> None:
         note(f"stopped after {limit:,} rows, and there are more: raise --limit", style="yellow")
 
 
-def _show(tried: Sequence[Tried]) -> None:
+def _show(tried: Sequence[TrialResult]) -> None:
     """Print what becomes of the rows under each policy, and examples."""
     others = any(one.trial.skipped for one in tried)
     titles = [one.value.replace("_", " ") for one in Fate]
@@ -276,9 +276,9 @@ def _told(one: Example, policies_: int) -> Iterator[str]:
         yield f"    shown as {quoted(effect.stands, _TEXT_WIDTH)}"
 
 
-def _ask(questions: Sequence[Near], saved: Path | None) -> dict[Near, str]:
+def _ask(questions: Sequence[ComparedPair], saved: Path | None) -> dict[ComparedPair, str]:
     """Ask a person about one pair after the other; each answer is saved at once."""
-    labels: dict[Near, str] = {}
+    labels: dict[ComparedPair, str] = {}
     for number, one in enumerate(questions, start=1):
         say()
         say(f"{number} of {len(questions)}, scope {one.scope}", style="bold")
@@ -355,7 +355,7 @@ def _run(files: Sequence[str], given: Mapping[str, str | None]) -> str:
     return shlex.join(["memsieve", "run", *files, *told])
 
 
-def _as_json(taken: Taken, made: _Made) -> dict[str, Any]:
+def _as_json(taken: TrialInput, made: _Made) -> dict[str, Any]:
     trials = [one.trial for one in made.tried]
     return {
         "rows": taken.rows,
@@ -377,7 +377,7 @@ def _as_json(taken: Taken, made: _Made) -> dict[str, Any]:
     }
 
 
-def _policy_as_json(one: Tried) -> dict[str, Any]:
+def _policy_as_json(one: TrialResult) -> dict[str, Any]:
     trial = one.trial
     return {
         "name": one.name,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from schemas.decisions import Compared, Verdict
 from streams.lab.core.grading import APART, ONE_FACT, Truth
-from streams.lab.core.measures import Rate, needed
+from streams.lab.core.measures import Proportion, needed
 from streams.model.bands import Bands
 from streams.model.policy import JOINING, Policy, Rules
 from streams.model.verdict import FOREIGN, objection, of_one_memory, vetoed
@@ -65,11 +65,11 @@ class Fit:
 
     bands: Bands
     one_memory_min: float
-    hidden: Rate
-    found: Rate
+    hidden: Proportion
+    found: Proportion
 
 
-class TooFew(ValueError):
+class TooFewPairs(ValueError):
     """There are too few pairs of two facts to show that a rate is that low."""
 
     def __init__(self, have: int, need: int) -> None:
@@ -82,11 +82,11 @@ def fit(samples: Sequence[Sample], rules: Rules, wanted: float) -> Fit:
     """Fit thresholds that find the most duplicates with hidden facts below the wanted rate.
 
     The upper bound of the rate's interval counts. Ties go to the thresholds that `rules` have, then
-    to the strictest. Raises TooFew if the sample is too small to show the rate.
+    to the strictest. Raises TooFewPairs if the sample is too small to show the rate.
     """
     seen = Samples(samples, rules)
     if int(seen.apart.sum()) < needed(wanted):
-        raise TooFew(int(seen.apart.sum()), needed(wanted))
+        raise TooFewPairs(int(seen.apart.sum()), needed(wanted))
     match = _match(seen, wanted)
     one_memory_min = _least(seen, match, wanted)
     outcome = seen.outcome(match, one_memory_min)
@@ -113,11 +113,11 @@ class Samples:
         self.apart = np.array([one.truth in APART for one in samples], np.bool_)
         self.objected = np.array([one.objected for one in samples], np.bool_)
 
-    def hidden(self, joined: Marks) -> Rate:
-        return Rate(int((self.apart & joined).sum()), int(self.apart.sum()))
+    def hidden(self, joined: Marks) -> Proportion:
+        return Proportion(int((self.apart & joined).sum()), int(self.apart.sum()))
 
-    def found(self, joined: Marks) -> Rate:
-        return Rate(int((self.one & joined).sum()), int(self.one.sum()))
+    def found(self, joined: Marks) -> Proportion:
+        return Proportion(int((self.one & joined).sum()), int(self.one.sum()))
 
     def outcome(self, match: float, one_memory_min: float) -> Marks:
         """Return which pairs become one memory at these thresholds; see core/verdict.by_opinion."""
@@ -171,7 +171,7 @@ def _match(seen: Samples, wanted: float) -> float:
     lowest = 1.0
     for bound in _COSINES:
         above = seen.apart & ~seen.objected & (seen.similarity >= bound)
-        if _upper(Rate(int(above.sum()), int(seen.apart.sum()))) > wanted:
+        if _upper(Proportion(int(above.sum()), int(seen.apart.sum()))) > wanted:
             break
         lowest = bound
     return lowest
@@ -196,7 +196,7 @@ def _holding(similarities: NDArray[np.float64]) -> float:
     return next(holding, 0.0)
 
 
-def _upper(rate: Rate) -> float:
+def _upper(rate: Proportion) -> float:
     return 1.0 if rate.interval is None else rate.interval[1]
 
 

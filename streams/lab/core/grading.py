@@ -48,7 +48,7 @@ _BY_RULE = frozenset(
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PairOutcome:
     """The outcome of a decision for an event and a memory.
 
     Each of them stands if some memory has its text as a wording. `joined`: one memory represents
@@ -61,25 +61,25 @@ class Outcome:
     by_rule: bool = False
 
 
-KEPT = Outcome(event_stands=True, memory_stands=True)
+KEPT = PairOutcome(event_stands=True, memory_stands=True)
 
 
-def dropped(event: str, memory: str) -> Outcome:
+def dropped(event: str, memory: str) -> PairOutcome:
     """Return the outcome if an event's words were dropped in favour of a memory."""
-    return Outcome(event_stands=contains(memory, event), memory_stands=True, joined=True)
+    return PairOutcome(event_stands=contains(memory, event), memory_stands=True, joined=True)
 
 
-def outcome(decision: Change | Ignore, event: Remember, memory: Memory) -> Outcome:
+def outcome(decision: Change | Ignore, event: Remember, memory: Memory) -> PairOutcome:
     """Return the outcome of a decision on an event for a memory that it was compared with."""
     by_rule = decision.evidence.reason in _BY_RULE
     match decision:
         case Insert():
-            return Outcome(event_stands=True, memory_stands=True, by_rule=by_rule)
+            return PairOutcome(event_stands=True, memory_stands=True, by_rule=by_rule)
         case Ignore():
-            return Outcome(wordings.has(memory, event.text), memory_stands=True, joined=True)
+            return PairOutcome(wordings.has(memory, event.text), memory_stands=True, joined=True)
         case _:
             made = decision.memory
-            return Outcome(
+            return PairOutcome(
                 event_stands=wordings.has(made, event.text),
                 memory_stands=wordings.has(made, memory.text),
                 joined=not by_rule,
@@ -106,7 +106,7 @@ class Grade:
     displaced: bool | None = None
 
 
-def grade(truth: Truth, made: Outcome) -> Grade:
+def grade(truth: Truth, made: PairOutcome) -> Grade:
     """Return the grade of an outcome, given the true relation of event and memory."""
     gone, one = _gone(truth, made), truth in ONE_FACT
     retired = gone and made.by_rule
@@ -153,7 +153,7 @@ def score(compared: Compared) -> float | None:
     return 1.0 if known and compared.judge == "sentences" else None
 
 
-def _gone(truth: Truth, made: Outcome) -> bool:
+def _gone(truth: Truth, made: PairOutcome) -> bool:
     """Return whether a statement was lost, given the true relation."""
     if truth in DUPLICATES:
         return not (made.event_stands or made.memory_stands)

@@ -11,7 +11,7 @@ _Z = 1.959963984540054
 
 
 @dataclass(frozen=True)
-class Rate:
+class Proportion:
     """A count out of a total; undefined if the total is 0."""
 
     count: int
@@ -34,10 +34,10 @@ class Rate:
         return (0.0 if not self.count else low, 1.0 if self.count == of else high)
 
 
-def rate(marks: Iterable[bool | None]) -> Rate:
+def rate(marks: Iterable[bool | None]) -> Proportion:
     """Return the rate of true marks; None marks a row that the rate does not cover."""
     counted = Counter(mark for mark in marks if mark is not None)
-    return Rate(counted[True], counted.total())
+    return Proportion(counted[True], counted.total())
 
 
 def needed(upper: float) -> int:
@@ -63,7 +63,7 @@ def auc(positive: Sequence[float], negative: Sequence[float]) -> float | None:
 
 
 @dataclass(frozen=True)
-class Point:
+class PrecisionRecall:
     """Precision and recall at an inclusive threshold."""
 
     threshold: float
@@ -71,7 +71,7 @@ class Point:
     recall: float
 
 
-def curve(positive: Sequence[float], negative: Sequence[float]) -> list[Point]:
+def curve(positive: Sequence[float], negative: Sequence[float]) -> list[PrecisionRecall]:
     """Return a point per distinct score, highest first; none if a class is empty."""
     if not positive or not negative:
         return []
@@ -82,7 +82,7 @@ def curve(positive: Sequence[float], negative: Sequence[float]) -> list[Point]:
     found = np.cumsum(is_positive[order])
     last = np.append(np.flatnonzero(np.diff(ranked)), len(ranked) - 1)  # the last of each tie
     return [
-        Point(
+        PrecisionRecall(
             threshold=float(ranked[i]),
             precision=float(found[i] / (i + 1)),
             recall=float(found[i] / len(positive)),

@@ -21,7 +21,7 @@ from schemas.decisions import (
 from schemas.events import Remember
 from schemas.memories import Memory
 from streams.lab.core.grading import ONE_FACT, Grade, Truth
-from streams.lab.core.measures import Rate
+from streams.lab.core.measures import Proportion
 from streams.model.policy import Judges, Policy
 from streams.model.verdict import of_one_memory
 from streams.stage.core.ledger import stated
@@ -67,7 +67,7 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Near:
+class ComparedPair:
     """Two texts that a judge compared, and their margin: above 0 they would not be two memories.
 
     The margin is the distance from the threshold in log-odds.
@@ -88,7 +88,7 @@ class Trial:
         self.policy = policy
         self.fates = Counter[Fate]()
         self.effects = list[Effect]()
-        self.near = list[Near]()
+        self.near = list[ComparedPair]()
         self.skipped = 0
         self.braked = 0
         self._versions = dict[tuple[MemoryId, int], Memory]()
@@ -129,7 +129,7 @@ class Trial:
                 found = [(one.memory_id, one.version) for one in near]
         yield from (self._versions[one].text for one in found if one in self._versions)
 
-    def _compared(self, neighbours: Sequence[Compared], event: Remember) -> Iterator[Near]:
+    def _compared(self, neighbours: Sequence[Compared], event: Remember) -> Iterator[ComparedPair]:
         """Yield the pairs that a judge weighed, each with the text said later first."""
         judges = self.policy.rules(event.scope).judges
         for one in neighbours:
@@ -138,7 +138,7 @@ class Trial:
                 continue
             texts = (event.text, memory.text)
             newer, older = texts if event.occurred_at >= memory.last_seen_at else texts[::-1]
-            yield Near(event.scope, newer, older, _margin(one.probabilities, judges))
+            yield ComparedPair(event.scope, newer, older, _margin(one.probabilities, judges))
 
 
 def _fate(decision: Change) -> Fate:
@@ -166,7 +166,9 @@ def _margin(probabilities: Mapping[Verdict, float], judges: Judges) -> float:
     return log_odds(one) - log_odds(judges.one_memory_min)
 
 
-def borderline(near: Iterable[Near], known: Iterable[tuple[str, str]], count: int) -> list[Near]:
+def borderline(
+    near: Iterable[ComparedPair], known: Iterable[tuple[str, str]], count: int
+) -> list[ComparedPair]:
     """Return the pairs nearest to a threshold, as many above as below it as far as there are.
 
     Pairs in `known` were answered, and are left out.
@@ -187,7 +189,7 @@ def borderline(near: Iterable[Near], known: Iterable[tuple[str, str]], count: in
     return [one for one in asked if one in taken][:count]
 
 
-def _varied(pairs: Iterable[Near]) -> Iterator[Near]:
+def _varied(pairs: Iterable[ComparedPair]) -> Iterator[ComparedPair]:
     used: Counter[str] = Counter()
     for one in pairs:
         if max(used[one.newer], used[one.older]) < _TEXT_MAX:
@@ -222,7 +224,7 @@ def agrees(truth: Truth, grade: Grade) -> bool:
     return not (grade.hidden or grade.displaced)
 
 
-def not_told_apart(agreed: Mapping[str, Rate], best: str) -> list[str]:
+def not_told_apart(agreed: Mapping[str, Proportion], best: str) -> list[str]:
     """Return the policies that so few answers cannot tell from the best: the intervals overlap."""
     low, _ = agreed[best].interval or (0.0, 1.0)
     return [
@@ -232,7 +234,7 @@ def not_told_apart(agreed: Mapping[str, Rate], best: str) -> list[str]:
     ]
 
 
-def recommended(agreed: Mapping[str, Rate], usual: str) -> str:
+def recommended(agreed: Mapping[str, Proportion], usual: str) -> str:
     """Return the policy that agrees with most answers; of several the usual one, else the first."""
     most = max(rate.count for rate in agreed.values())
     best = [name for name, rate in agreed.items() if rate.count == most]

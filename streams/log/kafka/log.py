@@ -14,7 +14,14 @@ from aiokafka.errors import GroupCoordinatorNotAvailableError, KafkaError
 
 from schemas.topics import TOPICS
 from streams.log.kafka.connection import STOP_SECONDS, Connection, bounded, require_permitted
-from streams.model.ports import Committed, Fatal, NoStore, Outgoing, Record, Unreachable
+from streams.model.ports import (
+    CommittedOffset,
+    Fatal,
+    LogRecord,
+    NoStore,
+    OutgoingRecord,
+    Unreachable,
+)
 
 REQUEST_BYTES_MAX: Final = 16_777_216
 """The largest record that is sent: `topics create` makes topics that accept it."""
@@ -98,7 +105,7 @@ class KafkaLog:
             )
         return len(found["partitions"])
 
-    async def append(self, records: Sequence[Outgoing]) -> list[int]:
+    async def append(self, records: Sequence[OutgoingRecord]) -> list[int]:
         if not records:
             return []
         async with self._connection.meanings():
@@ -110,7 +117,9 @@ class KafkaLog:
             await self._retire(producer)
             raise
 
-    async def _send(self, producer: AIOKafkaProducer, records: Sequence[Outgoing]) -> list[int]:
+    async def _send(
+        self, producer: AIOKafkaProducer, records: Sequence[OutgoingRecord]
+    ) -> list[int]:
         for topic, partition in {(record.topic, record.partition) for record in records}:
             await self._require_partition(producer, topic, partition)
         offsets: list[int] = []
@@ -148,7 +157,7 @@ class KafkaLog:
         if producer in self._endings:
             await asyncio.shield(self._endings[producer])
 
-    async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
+    async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[LogRecord]:
         place = self._connection.place(topic, partition)
         async with self._reading, self._connection.meanings():
             end = await self._end(place)
@@ -211,13 +220,15 @@ class KafkaLog:
         ends = await consumer.end_offsets([place])
         return ends[place]
 
-    async def commit(self, group: str, topic: str, partition: int, position: Committed) -> None:
+    async def commit(
+        self, group: str, topic: str, partition: int, position: CommittedOffset
+    ) -> None:
         place = self._connection.place(topic, partition)
         async with self._connection.meanings():
             consumer = self._members.get(group) or await self._opened_reader(group, place)
             await consumer.commit({place: (position.offset, position.metadata)})
 
-    async def committed(self, group: str, topic: str, partition: int) -> Committed | None:
+    async def committed(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
         """Return the group's committed offset, as its coordinator reports it.
 
         Kafka reports -1 if nothing was committed. An answer without the partition means unknown: a
@@ -233,9 +244,9 @@ class KafkaLog:
         found = answer.get(place)
         if found is None:
             raise Unreachable(f"Kafka does not say what group {name} has committed")
-        return None if found.offset < 0 else Committed(found.offset, found.metadata)
+        return None if found.offset < 0 else CommittedOffset(found.offset, found.metadata)
 
-    async def find(self, topic: str, header: str, values: Sequence[str]) -> list[Record]:
+    async def find(self, topic: str, header: str, values: Sequence[str]) -> list[LogRecord]:
         """Scan the whole topic: Kafka has no index of headers."""
         wanted = {value.encode("utf-8", "surrogatepass") for value in values}
         return [
@@ -246,7 +257,7 @@ class KafkaLog:
 
     async def find_beginning(
         self, topic: str, headers: Sequence[str], beginning: str
-    ) -> list[Record]:
+    ) -> list[LogRecord]:
         """Scan the whole topic: Kafka has no index of headers."""
         wanted = beginning.encode("utf-8", "surrogatepass")
         return [
@@ -258,7 +269,7 @@ class KafkaLog:
             )
         ]
 
-    async def _scan(self, topic: str) -> AsyncIterator[Record]:
+    async def _scan(self, topic: str) -> AsyncIterator[LogRecord]:
         for partition in range(await self.partitions(topic)):
             offset = 0
             while records := await self.read(topic, partition, offset, _SCAN_PAGE):
@@ -360,12 +371,12 @@ def _page(found: "Sequence[ConsumerRecord[bytes, bytes]]") -> "list[ConsumerReco
     return page
 
 
-def record_of(found: "ConsumerRecord[bytes, bytes]", topic: str) -> Record:
+def record_of(found: "ConsumerRecord[bytes, bytes]", topic: str) -> LogRecord:
     """Return a record as the flow sees it, under memsieve's own name of its topic."""
     appended_at = None
     if found.timestamp_type == _LOG_APPEND_TIME:
         appended_at = datetime.fromtimestamp(found.timestamp / 1_000, UTC)
-    return Record(
+    return LogRecord(
         topic=topic,
         partition=found.partition,
         offset=found.offset,

@@ -104,7 +104,7 @@ class Membership:
 
 
 class Subscription:
-    """Implements ports.Member: one group's member, subscribed to one topic."""
+    """Implements ports.GroupMember: one group's member, subscribed to one topic."""
 
     def __init__(
         self,

@@ -35,7 +35,7 @@ _PAUSE_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
-class Found:
+class ClusterTopic:
     """A topic as found in the cluster; `partitions` is 0 if it does not exist."""
 
     name: str
@@ -63,7 +63,7 @@ async def create(connection: Connection, partitions: int, replicas: int | None) 
     return [connection.named(topic.name) for topic in missing]
 
 
-async def inspect(connection: Connection, partitions: int | None = None) -> list[Found]:
+async def inspect(connection: Connection, partitions: int | None = None) -> list[ClusterTopic]:
     """Return each topic with its problems, if any.
 
     `partitions` is the required number for events, turns and decisions; None for any equal number.
@@ -114,12 +114,12 @@ def _found(
     there: Mapping[str, Sequence[Mapping[str, Any]]],
     settings: Mapping[str, Mapping[str, str]],
     wanted: int,
-) -> Found:
+) -> ClusterTopic:
     partitions = there.get(name, [])
     replicas = min((len(partition["replicas"]) for partition in partitions), default=0)
     found = {key: value for key, value in settings.get(name, {}).items() if key in _LOOKED_AT}
     problems = list(_problems(topic, len(partitions), found, wanted))
-    return Found(name, len(partitions), replicas, found, problems)
+    return ClusterTopic(name, len(partitions), replicas, found, problems)
 
 
 def _problems(

@@ -10,7 +10,7 @@ import numpy as np
 from schemas.base import MemoryId
 from schemas.topics import DECISIONS, EVENTS, TOPICS, TURNS, Topic
 from streams.extract.flow.extractor import EXTRACTOR_GROUP
-from streams.model.neighbours import Stored
+from streams.model.neighbours import StoredMemory
 from streams.model.policy import InvalidPolicy
 from streams.model.ports import Fatal, Index, Log, NoModel, NoStore, Transient
 from streams.stage.flow.takeover import DEDUPLICATOR_GROUP, applied
@@ -25,15 +25,15 @@ Examiner = Callable[[Settings], Awaitable[str]]
 
 
 @dataclass(frozen=True)
-class Finding:
-    """The finding about one part; if unhealthy, its fact names the remedy."""
+class Diagnosis:
+    """The diagnosis of one part; if unhealthy, its fact names the remedy."""
 
     subject: str
     healthy: bool
     fact: str
 
 
-async def examine(target: LogTarget) -> list[Finding]:
+async def examine(target: LogTarget) -> list[Diagnosis]:
     """Examine every part; a broken one does not hide the others."""
     settings = target.settings
     with suppress(NoStore, NoModel, InvalidPolicy):  # the checks below report the error
@@ -45,14 +45,14 @@ async def examine(target: LogTarget) -> list[Finding]:
         parts += [("store", _store)]
         if settings.store.exists():
             parts += [("log", _log), ("index", _index)]
-    return [await _finding(subject, examined(settings)) for subject, examined in parts]
+    return [await _diagnosis(subject, examined(settings)) for subject, examined in parts]
 
 
-async def _finding(subject: str, examined: Awaitable[str]) -> Finding:
+async def _diagnosis(subject: str, examined: Awaitable[str]) -> Diagnosis:
     try:
-        return Finding(subject, healthy=True, fact=await examined)
+        return Diagnosis(subject, healthy=True, fact=await examined)
     except (Fatal, Transient, InvalidPolicy) as error:
-        return Finding(subject, healthy=False, fact=str(error))
+        return Diagnosis(subject, healthy=False, fact=str(error))
 
 
 async def _policy(settings: Settings) -> str:
@@ -184,7 +184,10 @@ async def _unapplied(index: Index, log: Log) -> int:
 
 
 def _compared(
-    expected: Mapping[MemoryId, Stored], found: Mapping[MemoryId, Stored], place: str, remedy: str
+    expected: Mapping[MemoryId, StoredMemory],
+    found: Mapping[MemoryId, StoredMemory],
+    place: str,
+    remedy: str,
 ) -> str:
     """Describe what an index holds. Raises NoStore if it differs from the log."""
     differing = [
@@ -199,7 +202,7 @@ def _compared(
     return f"{live:,} memories, {len(found) - live:,} retired, all as the log says"
 
 
-def _same(expected: Stored | None, found: Stored | None) -> bool:
+def _same(expected: StoredMemory | None, found: StoredMemory | None) -> bool:
     if expected is None or found is None or not (expected.is_whole and found.is_whole):
         return False
     known, held = (replace(one, vector=None, variants={}) for one in (expected, found))

@@ -9,7 +9,7 @@ from streams.store.world.store_directory import IndexKind, StoreDirectory
 
 
 @dataclass(frozen=True)
-class Optimised:
+class OptimisationResult:
     """The number of memories in the index and in its graphs, and whether graphs were built.
 
     `built` is False if no scope had grown enough since the last time.
@@ -20,7 +20,7 @@ class Optimised:
     built: bool
 
 
-async def optimise(settings: Settings) -> Optimised:
+async def optimise(settings: Settings) -> OptimisationResult:
     """Build graphs for the scopes that are too large for an exhaustive search.
 
     Meanwhile it holds the store for writing and blocks the interpreter. Raises NoStore if there is
@@ -39,4 +39,4 @@ async def optimise(settings: Settings) -> Optimised:
         index = wiring.edge_index(directory.index, manifest.dimension)
         stack.push_async_callback(index.close)
         built = index.optimise()
-        return Optimised(await index.count(), index.in_graphs, built)
+        return OptimisationResult(await index.count(), index.in_graphs, built)

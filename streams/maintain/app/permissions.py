@@ -31,7 +31,7 @@ class Login(StrEnum):
 
 
 @dataclass(frozen=True)
-class Process:
+class ClientProcess:
     """A process that logs in: what it reads, what it writes, and the groups that it joins.
 
     `counts` are groups whose lag it reads; `creates` is whether it makes topics.
@@ -54,19 +54,19 @@ class Permission:
     operations: Operations
 
 
-_DEDUPLICATOR = Process(
+_DEDUPLICATOR = ClientProcess(
     "deduplicator",
     reads=(EVENTS, DECISIONS),
     writes=(EVENTS, DECISIONS, REVIEWS, DEAD_LETTERS),
     joins=(DEDUPLICATOR_GROUP,),
 )
-_WRITER = Process(
+_WRITER = ClientProcess(
     "writer",
     reads=(DECISIONS,),
     writes=(DECISIONS, CHANGES),  # what is forgotten is erased from the decisions
     joins=(WRITER_GROUP,),
 )
-_EXTRACTOR = Process(
+_EXTRACTOR = ClientProcess(
     "extractor",
     reads=(TURNS, EVENTS),
     writes=(TURNS, EVENTS, DEAD_LETTERS),
@@ -77,16 +77,16 @@ PROCESSES = (
     _DEDUPLICATOR,
     _WRITER,
     _EXTRACTOR,
-    Process(
+    ClientProcess(
         "serve",
         reads=(EVENTS, DECISIONS, TURNS),
         writes=(*dict.fromkeys(topic for one in _SERVED for topic in one.writes),),
         joins=tuple(group for one in _SERVED for group in one.joins),
     ),
-    Process("consolidator", reads=(DECISIONS,), writes=(EVENTS,)),
-    Process("api", reads=(DECISIONS, REVIEWS), writes=(EVENTS,)),
-    Process("publish", writes=(EVENTS, TURNS, DEAD_LETTERS)),
-    Process(
+    ClientProcess("consolidator", reads=(DECISIONS,), writes=(EVENTS,)),
+    ClientProcess("api", reads=(DECISIONS, REVIEWS), writes=(EVENTS,)),
+    ClientProcess("publish", writes=(EVENTS, TURNS, DEAD_LETTERS)),
+    ClientProcess(
         "operator",
         reads=TOPICS,
         writes=(EVENTS, TURNS, DEAD_LETTERS),
@@ -97,7 +97,7 @@ PROCESSES = (
 """`api` is also `service web`; `operator` is a person with any other command."""
 
 
-def permissions(process: Process, named: Callable[[str], str]) -> list[Permission]:
+def permissions(process: ClientProcess, named: Callable[[str], str]) -> list[Permission]:
     """Return the least that a process needs; `named` returns a topic's or group's name."""
     return [
         *(Permission("topic", named(one.name), _on_topic(process, one)) for one in TOPICS),
@@ -106,7 +106,7 @@ def permissions(process: Process, named: Callable[[str], str]) -> list[Permissio
     ]
 
 
-def _on_topic(process: Process, topic: Topic) -> Operations:
+def _on_topic(process: ClientProcess, topic: Topic) -> Operations:
     """Return what is done with a topic. Each process checks the settings of all."""
     reads, writes = topic in process.reads, topic in process.writes
     wanted: Sequence[tuple[Operation, bool]] = (

@@ -16,7 +16,7 @@ from streams.store.cli.options import UsageError
 from streams.store.world.extras import require
 
 
-class Format(StrEnum):
+class AclFormat(StrEnum):
     """What the permissions are written for."""
 
     TEXT = "text"
@@ -35,12 +35,12 @@ def acls(
         typer.Option("--user", help="The user of a process; {process} becomes its name."),
     ] = "memsieve-{process}",
     format_: Annotated[
-        Format,
+        AclFormat,
         typer.Option(
             "--format",
             help="kafka-acls: one line of arguments per call. strimzi: KafkaTopics and KafkaUsers.",
         ),
-    ] = Format.TEXT,
+    ] = AclFormat.TEXT,
     cluster: Annotated[
         str, typer.Option("--cluster", help="strimzi: the name of the Kafka resource.")
     ] = "kafka",
@@ -76,11 +76,11 @@ def acls(
         raise UsageError("--user gives processes one name: write {process} in it")
     if as_json:
         say_json({"user": who, **asdict(one)} for who, all_ in found.items() for one in all_)
-    elif format_ is Format.STRIMZI:
+    elif format_ is AclFormat.STRIMZI:
         topics = strimzi.topics(cluster, named, partitions, replicas)
         users = strimzi.users(cluster, found, login)
         say_object({"apiVersion": "v1", "kind": "List", "items": topics + users})
-    elif format_ is Format.KAFKA_ACLS:
+    elif format_ is AclFormat.KAFKA_ACLS:
         _say_arguments(found)
     else:
         _say_lists(found)

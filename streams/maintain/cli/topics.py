@@ -12,7 +12,7 @@ from streams.store.cli.console import say, say_json
 from streams.store.world.extras import require
 
 if TYPE_CHECKING:
-    from streams.log.kafka.topics import Found
+    from streams.log.kafka.topics import ClusterTopic
 
 
 Partitions = Annotated[
@@ -70,7 +70,7 @@ def check(
 _PARTITIONS = 6
 
 
-def _check(found: "list[Found]", *, as_json: bool) -> None:
+def _check(found: "list[ClusterTopic]", *, as_json: bool) -> None:
     if as_json:
         say_json(asdict(topic) for topic in found)
     else:
@@ -80,7 +80,7 @@ def _check(found: "list[Found]", *, as_json: bool) -> None:
         raise typer.Exit(3)
 
 
-def _show(topic: "Found") -> None:
+def _show(topic: "ClusterTopic") -> None:
     mark, style = ("!!", "red") if topic.problems else ("ok", "green")
     facts = f"{topic.partitions} partition(s), {topic.replicas} replica(s)"
     say(f"{mark}  {topic.name}: {facts if topic.partitions else 'not there'}", style=style)

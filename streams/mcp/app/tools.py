@@ -24,14 +24,14 @@ from schemas.base import (
 )
 from schemas.memories import Memory
 from streams.api.app.access import Right
-from streams.forget.app.forgetting import Wanted, Wish
-from streams.inspect.app import Told, ToldVersion
+from streams.forget.app.forgetting import ForgetTarget, Wish
+from streams.inspect.app import ExplainedDecision, ExplainedVersion
 from streams.memory.app.memory_store import MemoryStore
 from streams.memory.app.problems import first_problem
 from streams.recall.app import loading, recalling
 from streams.recall.app.loading import ShownEntry, Verify
 from streams.store.app.conflicts import Conflict
-from streams.store.app.failures import NotFound, UsageError
+from streams.store.app.failures import UnknownId, UsageError
 
 AUTHOR = "mcp"
 """Who asks for what a tool changes, where the settings name nobody."""
@@ -270,13 +270,13 @@ class Call:
             raise UsageError(f"scope: you may not {right} this scope")
 
     async def require_id(self, right: Right, identity: str) -> None:
-        """Raise NotFound where an id names nothing in the scopes of who calls.
+        """Raise UnknownId where an id names nothing in the scopes of who calls.
 
         It has to be whole: the beginning of one might be that of somebody else's as well.
         """
         scopes = await self.store.scopes_of(identity)
         if not scopes or not all(one and self.may(right, one) for one in scopes):
-            raise NotFound(f"nothing in your scopes has the id {identity}; search to see ids")
+            raise UnknownId(f"nothing in your scopes has the id {identity}; search to see ids")
 
     def wish(self, note: str) -> Wish:
         return self.store.wish(self.author, note)
@@ -332,7 +332,7 @@ async def _remember(call: Call, asked: Remembering) -> Decided:
 
 async def _recall(call: Call, asked: Recalling) -> str:
     call.require("read", asked.scope)
-    block, _ = await call.store.recall(recalling.Asked.model_validate(asked.model_dump()))
+    block, _ = await call.store.recall(recalling.RecallRequest.model_validate(asked.model_dump()))
     if not block.text:
         least = f"a block takes {block.tokens_min} tokens; give that or more"
         raise UsageError(f"budget: is {asked.budget}, and {least}")
@@ -341,7 +341,7 @@ async def _recall(call: Call, asked: Recalling) -> str:
 
 async def _search(call: Call, asked: Searching) -> Found:
     call.require("read", asked.scope)
-    found = await call.store.search(loading.Asked.model_validate(asked.model_dump()))
+    found = await call.store.search(loading.SearchRequest.model_validate(asked.model_dump()))
     return Found(entries=tuple(map(_fact, found.entries)), degraded=found.degraded)
 
 
@@ -369,7 +369,7 @@ async def _history(call: Call, asked: OfMemory) -> Life:
 
 async def _forget(call: Call, asked: Forgetting) -> Forgotten:
     await call.require_id("write", asked.memory_id)
-    wanted = Wanted(memory=asked.memory_id)
+    wanted = ForgetTarget(memory=asked.memory_id)
     forgot = await call.store.forget(wanted, call.wish(asked.note), later=False)
     return Forgotten(memory_ids=forgot.memory_ids, decided_again=forgot.decided_again)
 
@@ -380,7 +380,7 @@ async def _undo(call: Call, asked: Undoing) -> Decided:
     return _decided(first)
 
 
-def _decided(told: Told) -> Decided:
+def _decided(told: ExplainedDecision) -> Decided:
     memory = told.memory
     return Decided(
         decision_id=told.decision.decision_id,
@@ -418,7 +418,7 @@ def _age(said: Statement) -> tuple[datetime, MemoryId]:
     return said.last_seen_at, said.memory_id
 
 
-def _version(told: ToldVersion) -> Version:
+def _version(told: ExplainedVersion) -> Version:
     version = told.version
     return Version(
         version=version.memory.version,

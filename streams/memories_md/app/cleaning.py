@@ -18,22 +18,22 @@ from schemas.codec import Unreadable
 from schemas.events import Remember
 from streams.memories_md.core.checking import problems
 from streams.memories_md.core.entries import (
-    At,
     Document,
-    Entry,
-    Found,
+    EntryPosition,
+    FileProblem,
+    LocatedEntry,
     Location,
-    Problem,
+    MemoryEntry,
     entries,
 )
 from streams.memories_md.core.mapping import event_of
 from streams.memories_md.core.supersession import Damage, damages, repaired
-from streams.memories_md.core.uniting import Gone, Union, unions, united
+from streams.memories_md.core.uniting import ReplacedEntry, Union, unions, united
 from streams.model.bands import Bands
 from streams.model.merge import contains
 from streams.model.policy import Policy
 from streams.stage.core.explain import why
-from streams.store.app.dry_run import Means, decide_in_memory, for_repeats
+from streams.store.app.dry_run import DecidingDependencies, decide_in_memory, for_repeats
 from streams.store.app.policies import with_bands
 
 PASSES_MIN = 2
@@ -43,25 +43,25 @@ _DECIMALS = 4
 
 
 @dataclass(frozen=True)
-class Member:
+class MergedEntry:
     """An entry replaced by another, by the decision on the entry at line `by`.
 
     `verbatim`: the other entry contains every sentence of it word for word.
     """
 
-    found: Found
+    found: LocatedEntry
     by: int
-    gone: Gone
+    gone: ReplacedEntry
     verbatim: bool
 
 
 @dataclass(frozen=True)
-class Group:
+class EntryGroup:
     """Entries that became one: the survivor before and after, and the other members."""
 
-    survivor: Found
-    now: Entry
-    members: tuple[Member, ...]
+    survivor: LocatedEntry
+    now: MemoryEntry
+    members: tuple[MergedEntry, ...]
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Cleaned:
+class CleanedFile:
     """A file before and after cleaning, and why; line numbers are those before."""
 
     policy: PolicyId
@@ -82,16 +82,16 @@ class Cleaned:
     after: Document
     damages: tuple[Damage, ...]
     brought_back: int
-    problems: tuple[Problem, ...]
-    groups: tuple[Group, ...]
+    problems: tuple[FileProblem, ...]
+    groups: tuple[EntryGroup, ...]
 
     @property
     def changed(self) -> bool:
         return self.after != self.before
 
-    def by_location(self) -> Iterator[tuple[Location, list[Group]]]:
+    def by_location(self) -> Iterator[tuple[Location, list[EntryGroup]]]:
         """Yield the locations in which entries were merged."""
-        groups: dict[int, list[Group]] = defaultdict(list)
+        groups: dict[int, list[EntryGroup]] = defaultdict(list)
         places: dict[int, Location] = {}
         for group in self.groups:
             location = group.survivor.location
@@ -150,12 +150,12 @@ def live(document: Document) -> Size:
 async def clean(
     document: Document,
     policy: Policy,
-    means: Means,
+    means: DecidingDependencies,
     *,
     world: str,
     batch_records: int,
     done: Callable[[int], None] = lambda _: None,
-) -> Cleaned:
+) -> CleanedFile:
     """Return the result of cleaning a document.
 
     Location 41 is the scope `world`/41. The policy's brake is off, since a file full of repetitions
@@ -168,7 +168,7 @@ async def clean(
     work = _Work(mended, lines, world)
     known, chosen = means.knowing(), for_repeats(policy)
 
-    async def decide(asked: Sequence[tuple[Found, Remember]], rules: Policy) -> None:
+    async def decide(asked: Sequence[tuple[LocatedEntry, Remember]], rules: Policy) -> None:
         events = [event for _, event in asked]
         decided = await decide_in_memory(
             events, rules, known, batch_records=batch_records, done=done
@@ -179,8 +179,8 @@ async def clean(
     work.reopen()
     while asked := work.open():
         await decide(asked, chosen)
-    left = [Problem(lines[at].line, message) for at, message in work.left_alone.items()]
-    return Cleaned(
+    left = [FileProblem(lines[at].line, message) for at, message in work.left_alone.items()]
+    return CleanedFile(
         policy=policy.id,
         model=known.embedder.model,
         before=document,
@@ -207,17 +207,19 @@ class _Work:
     """
 
     document: Document
-    lines: dict[At, Found]
+    lines: dict[EntryPosition, LocatedEntry]
     world: str
-    united: dict[At, list[Gone]] = field(default_factory=dict[At, list[Gone]])
-    left_alone: dict[At, str] = field(default_factory=dict[At, str])
+    united: dict[EntryPosition, list[ReplacedEntry]] = field(
+        default_factory=dict[EntryPosition, list[ReplacedEntry]]
+    )
+    left_alone: dict[EntryPosition, str] = field(default_factory=dict[EntryPosition, str])
     _changed: set[int] | None = None
 
     def reopen(self) -> None:
         """Mark all locations to be examined again."""
         self._changed = None
 
-    def open(self) -> list[tuple[Found, Remember]]:
+    def open(self) -> list[tuple[LocatedEntry, Remember]]:
         """Return the live entries, as events, of the locations still to be examined."""
         return [
             (found, event)
@@ -248,7 +250,7 @@ class _Work:
         for gone in union.gone:
             members += [*self.united.pop(gone.found.at, ()), gone]
 
-    def _event(self, number: int, found: Found) -> Remember | None:
+    def _event(self, number: int, found: LocatedEntry) -> Remember | None:
         """Return an entry as an unnamed event; later in the file is later in time."""
         try:
             event = event_of(found, world=self.world, at=_BEGINNING + timedelta(seconds=number))
@@ -261,18 +263,18 @@ class _Work:
         return event.model_copy(update=own)
 
 
-def _groups(work: _Work) -> Iterator[Group]:
+def _groups(work: _Work) -> Iterator[EntryGroup]:
     now = {found.at: found.entry for found in entries(work.document)}
     for at in sorted(work.united):
         members = [_member(gone, work, now[at].text) for gone in work.united[at]]
         members.sort(key=lambda member: member.found.line)
-        yield Group(work.lines[at], now[at], tuple(members))
+        yield EntryGroup(work.lines[at], now[at], tuple(members))
 
 
-def _member(gone: Gone, work: _Work, text: str) -> Member:
+def _member(gone: ReplacedEntry, work: _Work, text: str) -> MergedEntry:
     """Compare a removed entry with the final text that replaces it."""
     found, by = work.lines[gone.found.at], work.lines[gone.by.at].line
-    return Member(found, by, gone, verbatim=contains(text, found.entry.text))
+    return MergedEntry(found, by, gone, verbatim=contains(text, found.entry.text))
 
 
 def _by_location(document: Document) -> Counter[int]:
@@ -284,7 +286,7 @@ def _by_location(document: Document) -> Counter[int]:
     )
 
 
-def _group(group: Group) -> dict[str, Any]:
+def _group(group: EntryGroup) -> dict[str, Any]:
     before, now = group.survivor.entry, group.now
     return {
         "survivor": {
@@ -298,7 +300,7 @@ def _group(group: Group) -> dict[str, Any]:
     }
 
 
-def _as_json(member: Member) -> dict[str, Any]:
+def _as_json(member: MergedEntry) -> dict[str, Any]:
     compared = member.gone.compared
     return {
         "line": member.found.line,

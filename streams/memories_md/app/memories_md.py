@@ -13,14 +13,20 @@ from schemas.decisions import Marker
 from schemas.events import Remember, Retire
 from schemas.memories import Target
 from streams.memories_md.core.checking import problems
-from streams.memories_md.core.entries import Found, Invalidated, Problem
-from streams.memories_md.core.keeping import InStep, Placed, in_step, standing, words_digest
+from streams.memories_md.core.entries import FileProblem, Invalidation, LocatedEntry
+from streams.memories_md.core.keeping import (
+    PlacedEntry,
+    UpdatedFile,
+    in_step,
+    standing,
+    words_digest,
+)
 from streams.memories_md.core.mapping import event_of, location_id, numbered, scope_of
 from streams.memories_md.core.parsing import parse
 from streams.memories_md.core.rendering import render
 from streams.memories_md.world.file import MemoriesFile
 from streams.model.identity import named_memory_id, retirement_id
-from streams.model.ports import Line, Mark
+from streams.model.ports import SourceLine, SourceMark
 from streams.store.app.reading import StoreReader
 
 _AUTHOR = "memories-md"
@@ -38,7 +44,7 @@ class Entries:
     """
 
     events: list[tuple[int, Remember | Retire]]
-    problems: list[Problem]
+    problems: list[FileProblem]
     retired: int
     known: int
 
@@ -48,7 +54,7 @@ def read_entries(
     *,
     world: str,
     at: datetime,
-    placed: Mapping[MemoryId, Placed],
+    placed: Mapping[MemoryId, PlacedEntry],
     stored: Container[MemoryId],
     may_supersede: Callable[[ScopeName], bool],
 ) -> Entries:
@@ -76,21 +82,27 @@ def read_entries(
             if isinstance(event, Remember) and not may_supersede(event.scope):
                 event = event.model_copy(update={"supersedes": ()})
         except Unreadable as error:
-            told.append(Problem(one.line, f"the entry cannot be imported: {error}"))
+            told.append(FileProblem(one.line, f"the entry cannot be imported: {error}"))
             continue
         if event is None:
             retired += not one.entry.live
             continue
         before = first.setdefault((event.scope, event.event_id), one.line)
         if before != one.line:
-            told.append(Problem(one.line, f"states the same as line {before}; remove one of them"))
+            told.append(
+                FileProblem(one.line, f"states the same as line {before}; remove one of them")
+            )
             continue
         found.append((one.line, event))
     return Entries(found, sorted(told, key=lambda problem: problem.line), retired, known)
 
 
 def _event(
-    found: Found, nth: int, world: str, at: datetime, corrected: tuple[MemoryId, Placed] | None
+    found: LocatedEntry,
+    nth: int,
+    world: str,
+    at: datetime,
+    corrected: tuple[MemoryId, PlacedEntry] | None,
 ) -> Remember | Retire | None:
     """Return an entry's event; for an edited entry, one that corrects or ends its memory.
 
@@ -107,13 +119,15 @@ def _event(
     return event.model_copy(update={"supersedes": (identity,)})
 
 
-def _retirement(found: Found, struck: tuple[MemoryId, Placed], world: str, at: datetime) -> Retire:
+def _retirement(
+    found: LocatedEntry, struck: tuple[MemoryId, PlacedEntry], world: str, at: datetime
+) -> Retire:
     """Return the event that ends a memory whose entry a person has struck through."""
     identity, place = struck
     target = Target(memory_id=identity, version=place.version)
     scope = scope_of(world, place.location)
     retired = found.entry.retired
-    why = retired.reason if isinstance(retired, Invalidated) else "struck through by hand"
+    why = retired.reason if isinstance(retired, Invalidation) else "struck through by hand"
     return Retire(
         event_id=retirement_id(scope, _STRUCK, [target]),
         scope=scope,
@@ -135,19 +149,19 @@ class EntriesSource:
         self.name = place
         self._events = events
 
-    def lines(self, after: Mark | None) -> Iterator[Line]:
+    def lines(self, after: SourceMark | None) -> Iterator[SourceLine]:
         del after  # not resumable: decided events are recognised by their ids
         for number, event in self._events:
             content = EVENT.encode(event)
             row: dict[str, Any] = from_json(content)
-            yield Line(number, content, row)
+            yield SourceLine(number, content, row)
 
-    def mark(self, line: int, *, complete: bool) -> Mark:
-        return Mark(line, "", complete)
+    def mark(self, line: int, *, complete: bool) -> SourceMark:
+        return SourceMark(line, "", complete)
 
 
 @dataclass(frozen=True)
-class Exported:
+class FileExport:
     """The result of an export: whether the file changed, its memories, and what was left alone."""
 
     changed: bool
@@ -155,7 +169,7 @@ class Exported:
     notes: tuple[str, ...]
 
 
-async def export(reader: StoreReader, file: MemoriesFile, *, world: str, dry: bool) -> Exported:
+async def export(reader: StoreReader, file: MemoriesFile, *, world: str, dry: bool) -> FileExport:
     """Bring a file level with a log's decisions; with `dry`, only return what would change.
 
     Raises NoStore if the file cannot be used, and Transient if another process writes it.
@@ -170,7 +184,7 @@ async def export(reader: StoreReader, file: MemoriesFile, *, world: str, dry: bo
         (memory for memory in stored if location_id(memory.scope, world) is not None),
         key=lambda memory: (location_id(memory.scope), not memory.live),  # successors first
     )
-    done: list[InStep] = []
+    done: list[UpdatedFile] = []
 
     def edit(text: str) -> str:
         done.append(in_step(parse(text), memories, {}, world=world, decided=decided, history=False))
@@ -183,4 +197,4 @@ async def export(reader: StoreReader, file: MemoriesFile, *, world: str, dry: bo
         file.require_writable()
         with file.held():
             changed = file.rewrite(edit)
-    return Exported(changed, len(done[-1].placed), done[-1].notes)
+    return FileExport(changed, len(done[-1].placed), done[-1].notes)

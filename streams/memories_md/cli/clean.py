@@ -6,7 +6,7 @@ from typing import Any
 
 from streams.consolidate.core.redundancy import ALERT
 from streams.memories_md.app import cleaning, undoing
-from streams.memories_md.app.cleaning import Cleaned
+from streams.memories_md.app.cleaning import CleanedFile
 from streams.memories_md.core.parsing import parse
 from streams.memories_md.core.rendering import render
 from streams.memories_md.world.file import MemoriesFile
@@ -80,7 +80,7 @@ def _read(memories: MemoriesFile, *, to_write: bool) -> str:
     return text
 
 
-async def _clean(text: str, policy: Policy, settings: Settings) -> Cleaned:
+async def _clean(text: str, policy: Policy, settings: Settings) -> CleanedFile:
     document = parse(text)
     total = cleaning.live(document).entries * cleaning.PASSES_MIN
     async with means(settings, note) as given:
@@ -96,7 +96,7 @@ async def _clean(text: str, policy: Policy, settings: Settings) -> Cleaned:
 
 
 def _write(
-    memories: MemoriesFile, cleaned: Cleaned, before: str, out: Path | None, *, apply: bool
+    memories: MemoriesFile, cleaned: CleanedFile, before: str, out: Path | None, *, apply: bool
 ) -> str | None:
     """Write what was asked for; return which file was, None where there was nothing to write."""
     if out is not None:

@@ -16,13 +16,13 @@ from schemas.events import Remember, Retire
 from streams.memories_md.app.memories_md import (
     Entries,
     EntriesSource,
-    Exported,
+    FileExport,
     export,
     read_entries,
 )
 from streams.memories_md.cli.clean import NO_ENTRIES
 from streams.memories_md.world.file import MemoriesFile
-from streams.memories_md.world.level import Level, level_of, read_level
+from streams.memories_md.world.level import FileLevel, level_of, read_level
 from streams.model.ports import NoStore
 from streams.publish.app import publisher
 from streams.store.app import embedding, policies
@@ -57,7 +57,7 @@ def import_(
     ] = False,
     policy: options.Policy = None,
     model: options.Model = None,
-    where: options.Reading,
+    where: options.ReadOptions,
 ) -> None:
     """Import the entries of a Memories.md as events.
 
@@ -94,7 +94,7 @@ def export_md(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show how the file would change.")
     ] = False,
-    where: options.Reading,
+    where: options.ReadOptions,
 ) -> None:
     """Write the memories of locations into a Memories.md.
 
@@ -129,7 +129,7 @@ def _entries(file: Path, source: LogTarget, *, everything: bool) -> Entries:
         raise UsageError(str(error)) from error
     if text is None:
         raise UsageError(f"{file}: there is no such file")
-    level = (read_level(kept) or Level()).memories
+    level = (read_level(kept) or FileLevel()).memories
     policy = policies.load(source.settings.policy)
     return read_entries(
         text,
@@ -169,7 +169,7 @@ async def _take_in(file: Path, source: LogTarget, entries: Entries) -> dict[str,
     return dict(done)
 
 
-async def _export(file: MemoriesFile, source: LogTarget, *, dry: bool) -> Exported:
+async def _export(file: MemoriesFile, source: LogTarget, *, dry: bool) -> FileExport:
     async with reading(source) as reader:
         return await export(reader, file, world=source.settings.sinks.memories_md_world, dry=dry)
 

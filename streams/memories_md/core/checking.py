@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from schemas.memories import Standing
 from streams.memories_md.core.entries import (
     Document,
-    Entry,
-    Other,
+    FileProblem,
+    MemoryEntry,
     Part,
-    Problem,
     Section,
-    Tally,
+    VerbatimLines,
+    VisitTally,
 )
 from streams.memories_md.core.parsing import unknown_field
 
@@ -21,24 +21,24 @@ _SHOWN_MAX = 60
 _MEANT_AS_LOCATION = re.compile(r"##?\s*Location\b(?! Memories\s*$)")
 
 
-def problems(document: Document) -> tuple[Problem, ...]:
+def problems(document: Document) -> tuple[FileProblem, ...]:
     """Return what is not understood or has no effect where it is, in file order."""
     return tuple(_found(document))
 
 
-def _found(document: Document) -> Iterator[Problem]:
+def _found(document: Document) -> Iterator[FileProblem]:
     line = 1
     first_lines: dict[int, int] = {}
     for section in document.sections:
-        yield from (Problem(line, message) for message in _of_heading(section, first_lines))
+        yield from (FileProblem(line, message) for message in _of_heading(section, first_lines))
         if section.location is not None:
             first_lines.setdefault(section.location.id, line)
         line += section.written.count("\n")
         tallied = False
         for part in section.parts:
             for message in _of_part(part, located=section.location is not None, tallied=tallied):
-                yield Problem(line, message)
-            tallied = tallied or isinstance(part, Tally)
+                yield FileProblem(line, message)
+            tallied = tallied or isinstance(part, VisitTally)
             line += part.written.count("\n")
 
 
@@ -58,26 +58,26 @@ def _of_heading(section: Section, first_lines: dict[int, int]) -> Iterator[str]:
 
 def _of_part(part: Part, *, located: bool, tallied: bool) -> Iterator[str]:
     match part:
-        case Entry():
+        case MemoryEntry():
             if not located:
                 yield (
                     f"the entry {_quoted(part.header.title)} belongs to no location; "
                     "move it below a heading ## Location 15: West of House"
                 )
             yield from _of_entry(part)
-        case Tally() if tallied:
+        case VisitTally() if tallied:
             yield "visits are given twice for this location; keep one of the lines"
-        case Other(kind="malformed") if part.written.startswith("**Visits"):
+        case VerbatimLines(kind="malformed") if part.written.startswith("**Visits"):
             yield (
                 f"{_quoted(part.written)} cannot be read; "
                 "write **Visits:** 3 | **Episodes:** 1, 2, 3"
             )
-        case Other(kind="malformed"):
+        case VerbatimLines(kind="malformed"):
             yield (
                 f"{_quoted(part.written)} is not a header of an entry; "
                 "write **[CATEGORY] Title** *(Ep1, T25, +0)*"
             )
-        case Other(kind="note") if located:
+        case VerbatimLines(kind="note") if located:
             yield (
                 f"{_quoted(part.written)} belongs to no entry and is left alone; to make it a part "
                 "of the entry above, remove the blank line between the two"
@@ -86,7 +86,7 @@ def _of_part(part: Part, *, located: bool, tallied: bool) -> Iterator[str]:
             pass
 
 
-def _of_entry(entry: Entry) -> Iterator[str]:
+def _of_entry(entry: MemoryEntry) -> Iterator[str]:
     title = _quoted(entry.header.title)
     if unknown_field(entry.header):
         yield (

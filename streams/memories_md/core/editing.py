@@ -9,18 +9,18 @@ from dataclasses import replace
 
 from schemas.memories import Standing
 from streams.memories_md.core.entries import (
-    At,
     Document,
-    Entry,
+    EntryPosition,
     Header,
     Kind,
     Location,
+    MemoryEntry,
     Meta,
-    Other,
     Part,
     Retired,
     Section,
-    Tally,
+    VerbatimLines,
+    VisitTally,
     section_of,
 )
 from streams.memories_md.core.parsing import (
@@ -72,12 +72,12 @@ def add_entry(
     return _with(document, number, section)
 
 
-def replace_text(document: Document, at: At, text: str) -> Document:
+def replace_text(document: Document, at: EntryPosition, text: str) -> Document:
     """Change an entry's text; struck-through text stays struck through."""
     return _rewritten(document, at, replace(_entry_at(document, at), text=text))
 
 
-def replace_header(document: Document, at: At, header: Header) -> Document:
+def replace_header(document: Document, at: EntryPosition, header: Header) -> Document:
     """Change an entry's category, title, persistence or status.
 
     Making an entry live again removes its strikethrough and the note on its retirement.
@@ -91,12 +91,12 @@ def replace_header(document: Document, at: At, header: Header) -> Document:
     return _rewritten(document, at, replace(changed, retired=None, struck=False))
 
 
-def replace_meta(document: Document, at: At, meta: Meta) -> Document:
+def replace_meta(document: Document, at: EntryPosition, meta: Meta) -> Document:
     """Change what is in an entry's parentheses."""
     return _rewritten(document, at, replace(_entry_at(document, at), meta=meta))
 
 
-def retire(document: Document, at: At, retired: Retired) -> Document:
+def retire(document: Document, at: EntryPosition, retired: Retired) -> Document:
     """Mark an entry as superseded or invalidated: its text stays, struck through."""
     entry = _entry_at(document, at)
     header = replace(entry.header, status=Standing.SUPERSEDED)
@@ -104,7 +104,7 @@ def retire(document: Document, at: At, retired: Retired) -> Document:
     return _rewritten(document, at, replace(entry, header=header, retired=retired, struck=struck))
 
 
-def remove(document: Document, at: At) -> Document:
+def remove(document: Document, at: EntryPosition) -> Document:
     """Remove an entry from the file, with the blank lines after it."""
     _entry_at(document, at)
     section = document.sections[at.section]
@@ -132,18 +132,21 @@ def update_visits(
     section = document.sections[number]
     line = tally_line(visits, tuple(episodes))
     tally = _read_one(line)
-    if not isinstance(tally, Tally) or (tally.visits, tally.episodes) != (visits, tuple(episodes)):
+    if not isinstance(tally, VisitTally) or (tally.visits, tally.episodes) != (
+        visits,
+        tuple(episodes),
+    ):
         raise ValueError(
             f"{line!r} would be read otherwise; give a count, and names without commas"
         )
     return _with(document, number, _tallied(section, tally, document.newline))
 
 
-def _entry_at(document: Document, at: At) -> Entry:
+def _entry_at(document: Document, at: EntryPosition) -> MemoryEntry:
     sections = document.sections
     parts = sections[at.section].parts if at.section < len(sections) else ()
     part = parts[at.part] if at.part < len(parts) else None
-    if isinstance(part, Entry):
+    if isinstance(part, MemoryEntry):
         return part
     raise LookupError(f"no entry is at {at}; ask entries() of this document where it is")
 
@@ -153,7 +156,7 @@ def _with(document: Document, number: int, section: Section) -> Document:
     return replace(document, sections=(*sections[:number], section, *sections[number + 1 :]))
 
 
-def _rewritten(document: Document, at: At, wanted: Entry) -> Document:
+def _rewritten(document: Document, at: EntryPosition, wanted: MemoryEntry) -> Document:
     entry = _entry_at(document, at)
     made = _as_wanted(wanted, _written(entry, wanted, document.newline))
     section = document.sections[at.section]
@@ -161,7 +164,7 @@ def _rewritten(document: Document, at: At, wanted: Entry) -> Document:
     return _with(document, at.section, replace(section, parts=parts))
 
 
-def _written(entry: Entry, wanted: Entry, newline: str) -> str:
+def _written(entry: MemoryEntry, wanted: MemoryEntry, newline: str) -> str:
     """Rewrite an entry, keeping the characters of what stays."""
     lines = lines_of(entry.written)
     _, start, _ = body_of(lines, 0)
@@ -178,7 +181,7 @@ def _written(entry: Entry, wanted: Entry, newline: str) -> str:
     return ended if lines[-1].endswith("\n") else ended.removesuffix("\n").removesuffix("\r")
 
 
-def _new_header(entry: Entry, wanted: Entry, line: str) -> str:
+def _new_header(entry: MemoryEntry, wanted: MemoryEntry, line: str) -> str:
     """Rewrite the first line of an entry, keeping the characters of what stays."""
     new = header_pieces(wanted.header, wanted.meta)
     old = split_header(line) or new
@@ -192,13 +195,13 @@ def _new_header(entry: Entry, wanted: Entry, line: str) -> str:
     return header_line(pieces)
 
 
-def _new_entry(header: Header, meta: Meta, text: str, newline: str) -> Entry:
+def _new_entry(header: Header, meta: Meta, text: str, newline: str) -> MemoryEntry:
     lines = [header_line(header_pieces(header, meta)), *text_lines(text, struck=False)]
-    wanted = Entry(header, meta, text, retired=None, struck=False, written="")
+    wanted = MemoryEntry(header, meta, text, retired=None, struck=False, written="")
     return _as_wanted(wanted, "".join(line + newline for line in lines))
 
 
-def _as_wanted(wanted: Entry, written: str) -> Entry:
+def _as_wanted(wanted: MemoryEntry, written: str) -> MemoryEntry:
     """Return the entry as written. Raises ValueError if it would be read differently."""
     made = replace(wanted, written=written)
     if _read_one(written) == made:
@@ -218,7 +221,7 @@ def _read_one(written: str) -> Part | None:
     return parts[0] if len(parts) == 1 else None
 
 
-def _with_section(document: Document, location: Location, entry: Entry) -> Document:
+def _with_section(document: Document, location: Location, entry: MemoryEntry) -> Document:
     newline = document.newline
     at = _place_of(location, document.sections)
     before, behind = [*document.sections[:at]], document.sections[at:]
@@ -249,18 +252,18 @@ def _closed(section: Section, newline: str) -> Section:
     if not section.written and not section.parts:
         return section
     parts = _ended_parts(section.parts, newline)
-    blank = () if parts and _is(parts[-1], "blank") else (Other("blank", newline),)
+    blank = () if parts and _is(parts[-1], "blank") else (VerbatimLines("blank", newline),)
     written = _ended(section.written, newline) if section.written else ""
     return replace(section, written=written, parts=(*parts, *blank))
 
 
-def _extended(section: Section, entry: Entry, newline: str, *, last: bool) -> Section:
+def _extended(section: Section, entry: MemoryEntry, newline: str, *, last: bool) -> Section:
     """Insert an entry after the others, before the rule that closes a section."""
-    blank = Other("blank", newline)
+    blank = VerbatimLines("blank", newline)
     at = _end_of_entries(section.parts)
     before, behind = _ended_parts(section.parts[:at], newline), section.parts[at:]
-    titled = any(_is(part, "memories") or isinstance(part, Entry) for part in before)
-    title = () if titled else (blank, Other("memories", MEMORIES_LINE + newline))
+    titled = any(_is(part, "memories") or isinstance(part, MemoryEntry) for part in before)
+    title = () if titled else (blank, VerbatimLines("memories", MEMORIES_LINE + newline))
     apart = _is(behind[0], "blank") if behind else last
     parts = (*before, *title, blank, entry, *(() if apart else (blank,)), *behind)
     return replace(section, written=_ended(section.written, newline), parts=parts)
@@ -271,7 +274,7 @@ def _end_of_entries(parts: Sequence[Part]) -> int:
     held = [
         at
         for at, part in enumerate(parts)
-        if isinstance(part, Entry | Tally) or _is(part, "memories")
+        if isinstance(part, MemoryEntry | VisitTally) or _is(part, "memories")
     ]
     start = held[-1] + 1 if held else 0
     rules = (at for at in range(start, len(parts)) if _is(parts[at], "rule"))
@@ -281,17 +284,17 @@ def _end_of_entries(parts: Sequence[Part]) -> int:
     return end
 
 
-def _tallied(section: Section, tally: Tally, newline: str) -> Section:
+def _tallied(section: Section, tally: VisitTally, newline: str) -> Section:
     """Replace the first line of visits, or insert one below the heading."""
     parts = section.parts
     for at, part in enumerate(parts):
-        if isinstance(part, Tally):
+        if isinstance(part, VisitTally):
             same = (part.visits, part.episodes) == (tally.visits, tally.episodes)
             end = part.written[len(part.written.rstrip("\r\n")) :]
             made = part if same else replace(tally, written=tally.written + end)
             return replace(section, parts=(*parts[:at], made, *parts[at + 1 :]))
     apart = not parts or _is(parts[0], "blank")
-    blank = () if apart else (Other("blank", newline),)
+    blank = () if apart else (VerbatimLines("blank", newline),)
     made = replace(tally, written=tally.written + newline)
     return replace(section, written=_ended(section.written, newline), parts=(made, *blank, *parts))
 
@@ -315,7 +318,7 @@ def _ended(line: str, newline: str) -> str:
 
 
 def _is(part: Part, kind: Kind) -> bool:
-    return isinstance(part, Other) and part.kind == kind
+    return isinstance(part, VerbatimLines) and part.kind == kind
 
 
 def _blank(parts: Sequence[Part]) -> bool:

@@ -54,18 +54,18 @@ class SupersededBy:
 
 
 @dataclass(frozen=True, slots=True)
-class Invalidated:
+class Invalidation:
     """Why a memory was found wrong, without a successor, and the turn at which it was."""
 
     reason: str
     turn: int | None = None
 
 
-Retired: TypeAlias = SupersededBy | Invalidated
+Retired: TypeAlias = SupersededBy | Invalidation
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class MemoryEntry:
     """One memory. `struck`: its text, or all of it, is struck through (`~~…~~`)."""
 
     header: Header
@@ -82,7 +82,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class VisitTally:
     """How often a location was visited, and in which episodes."""
 
     visits: int
@@ -95,14 +95,14 @@ Kind: TypeAlias = Literal["blank", "rule", "memories", "note", "malformed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Other:
+class VerbatimLines:
     """Lines that are kept verbatim."""
 
     kind: Kind
     written: str
 
 
-Part: TypeAlias = Entry | Tally | Other
+Part: TypeAlias = MemoryEntry | VisitTally | VerbatimLines
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +128,14 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class FileProblem:
     """A problem for a person to fix: its line, counted from 1, and the remedy."""
 
     line: int
     message: str
 
 
-class At(NamedTuple):
+class EntryPosition(NamedTuple):
     """The position of an entry: its section, and its part of that, both counted from 0.
 
     Edits keep positions, with three exceptions: a removal and a location's first line of visits
@@ -146,13 +146,13 @@ class At(NamedTuple):
     part: int
 
 
-class Found(NamedTuple):
+class LocatedEntry(NamedTuple):
     """An entry with its line, its position, and its location; None if it belongs to none."""
 
     line: int
-    at: At
+    at: EntryPosition
     location: Location | None
-    entry: Entry
+    entry: MemoryEntry
 
 
 def section_of(document: Document, location_id: int) -> int | None:
@@ -163,7 +163,7 @@ def section_of(document: Document, location_id: int) -> int | None:
     return None
 
 
-def entries(document: Document, among: Container[int] | None = None) -> Iterator[Found]:
+def entries(document: Document, among: Container[int] | None = None) -> Iterator[LocatedEntry]:
     """Yield the entries in file order; with `among` only those of these locations."""
     line = 1
     for number, section in enumerate(document.sections):
@@ -172,6 +172,6 @@ def entries(document: Document, among: Container[int] | None = None) -> Iterator
             line += sum([part.written.count("\n") for part in section.parts])
             continue
         for place, part in enumerate(section.parts):
-            if isinstance(part, Entry):
-                yield Found(line, At(number, place), section.location, part)
+            if isinstance(part, MemoryEntry):
+                yield LocatedEntry(line, EntryPosition(number, place), section.location, part)
             line += part.written.count("\n")

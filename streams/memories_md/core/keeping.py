@@ -26,15 +26,15 @@ from streams.memories_md.core.editing import (
     update_visits,
 )
 from streams.memories_md.core.entries import (
-    At,
     Document,
-    Entry,
-    Found,
-    Invalidated,
+    EntryPosition,
+    Invalidation,
+    LocatedEntry,
+    MemoryEntry,
     Meta,
     Retired,
     SupersededBy,
-    Tally,
+    VisitTally,
     entries,
     section_of,
 )
@@ -58,7 +58,7 @@ _SHOWN_MAX = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedEntry:
     """The entry of a memory, with the digests of what was last written there.
 
     `title` is the entry's, `called` the memory's own: an entry that existed before keeps its title
@@ -76,18 +76,18 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class InStep:
+class UpdatedFile:
     """The updated file, the entry of each memory in it, and notes for a person."""
 
     document: Document
-    placed: dict[MemoryId, Placed]
+    placed: dict[MemoryId, PlacedEntry]
     notes: tuple[str, ...]
 
 
-def words_digest(entry: Entry) -> str:
+def words_digest(entry: MemoryEntry) -> str:
     """Return a digest of what an entry says, without its parentheses."""
     header, retired = entry.header, entry.retired
-    why = retired.reason if isinstance(retired, Invalidated) else retired and retired.title
+    why = retired.reason if isinstance(retired, Invalidation) else retired and retired.title
     return _digest(
         [
             header.category,
@@ -104,12 +104,12 @@ def words_digest(entry: Entry) -> str:
 def in_step(
     document: Document,
     memories: Iterable[Memory],
-    placed: Mapping[MemoryId, Placed],
+    placed: Mapping[MemoryId, PlacedEntry],
     *,
     world: str,
     decided: Container[DecisionId],
     history: bool,
-) -> InStep:
+) -> UpdatedFile:
     """Bring a file to the state of these memories, in their order.
 
     `placed` are the entries of memories as last written, `decided` the decisions known to be
@@ -123,18 +123,18 @@ def in_step(
             keeper.forget(memory)
         else:
             keeper.bring(memory, history=history)
-    return InStep(keeper.document, keeper.placed, tuple(keeper.notes))
+    return UpdatedFile(keeper.document, keeper.placed, tuple(keeper.notes))
 
 
 def standing(
-    document: Document, placed: Mapping[MemoryId, Placed]
-) -> dict[At, tuple[MemoryId, Placed]]:
+    document: Document, placed: Mapping[MemoryId, PlacedEntry]
+) -> dict[EntryPosition, tuple[MemoryId, PlacedEntry]]:
     """Return the memory of each entry, even if a person has edited the entry."""
-    by_location: dict[int, dict[MemoryId, Placed]] = defaultdict(dict)
+    by_location: dict[int, dict[MemoryId, PlacedEntry]] = defaultdict(dict)
     for identity, place in placed.items():
         by_location[place.location][identity] = place
     grouped = _by_location(document, by_location)
-    claims: dict[At, tuple[MemoryId, Placed]] = {}
+    claims: dict[EntryPosition, tuple[MemoryId, PlacedEntry]] = {}
     for location, places in by_location.items():
         there = _There(grouped.get(location, ()), places)
         there.settle()
@@ -148,13 +148,15 @@ _Tag: TypeAlias = tuple[str, ...]
 class _There:
     """The entries of one location, and the memories that claim them."""
 
-    def __init__(self, found: Sequence[Found], placed: Mapping[MemoryId, Placed]) -> None:
+    def __init__(
+        self, found: Sequence[LocatedEntry], placed: Mapping[MemoryId, PlacedEntry]
+    ) -> None:
         self._found = found
         self._placed = placed
         self._settled = False
-        self._by_tag: dict[_Tag, list[At]] = defaultdict(list)
-        self._taken: set[At] = set()
-        self.claims: dict[MemoryId, At] = {}
+        self._by_tag: dict[_Tag, list[EntryPosition]] = defaultdict(list)
+        self._taken: set[EntryPosition] = set()
+        self.claims: dict[MemoryId, EntryPosition] = {}
         for _, at, _, entry in found:
             self._tag(at, ("words", words_digest(entry)))
             self._tag(at, ("title", entry.header.title))
@@ -180,7 +182,7 @@ class _There:
             for identity, place in self._placed.items():
                 self.take(identity, [("text", place.text)])
 
-    def take(self, identity: MemoryId, tags: Iterable[_Tag]) -> At | None:
+    def take(self, identity: MemoryId, tags: Iterable[_Tag]) -> EntryPosition | None:
         """Assign a memory the first unclaimed entry with one of these tags; return it if found."""
         if identity in self.claims:
             return self.claims[identity]
@@ -191,22 +193,22 @@ class _There:
                     return at
         return None
 
-    def give(self, identity: MemoryId, at: At) -> None:
+    def give(self, identity: MemoryId, at: EntryPosition) -> None:
         self._taken.add(at)
         self.claims[identity] = at
 
     def make_room(self, section: int) -> None:
         """Shift the positions because a section was inserted at this index."""
 
-        def now(at: At) -> At:
-            return At(at.section + 1, at.part) if at.section >= section else at
+        def now(at: EntryPosition) -> EntryPosition:
+            return EntryPosition(at.section + 1, at.part) if at.section >= section else at
 
         for places in self._by_tag.values():
             places[:] = map(now, places)
         self._taken = set(map(now, self._taken))
         self.claims = {identity: now(at) for identity, at in self.claims.items()}
 
-    def _tag(self, at: At, tag: _Tag) -> None:
+    def _tag(self, at: EntryPosition, tag: _Tag) -> None:
         self._by_tag[tag].append(at)
 
 
@@ -217,7 +219,7 @@ class _Keeper:
         self,
         document: Document,
         wanted: Sequence[Memory],
-        placed: Mapping[MemoryId, Placed],
+        placed: Mapping[MemoryId, PlacedEntry],
         world: str,
         decided: Container[DecisionId],
     ) -> None:
@@ -255,7 +257,7 @@ class _Keeper:
         except ValueError as error:
             self.notes.append(f"location {place.location}: an entry cannot be taken out: {error}")
             return
-        self.placed[memory.id] = Placed(memory.version, _NOWHERE, "", "", "", "")
+        self.placed[memory.id] = PlacedEntry(memory.version, _NOWHERE, "", "", "", "")
         self._there = _places(self.document, self._wanted, self.placed, self._world)
 
     def _begin(self, memory: Memory, *, history: bool) -> None:
@@ -314,7 +316,7 @@ class _Keeper:
         if (new or visits > counts) and (is_new or told is not None):
             self.document = update_visits(self.document, location, visits, (*known, *new))
 
-    def _go_on(self, memory: Memory, place: Placed) -> None:
+    def _go_on(self, memory: Memory, place: PlacedEntry) -> None:
         there = self._there.get(place.location)
         if there is not None and memory.id not in there.claims:
             there.settle()
@@ -328,7 +330,7 @@ class _Keeper:
         else:  # another entry of its title must not be taken for it
             self.placed[memory.id] = replace(place, version=memory.version, location=_NOWHERE)
 
-    def _write(self, memory: Memory, at: At, *, ours: str, called: str) -> None:
+    def _write(self, memory: Memory, at: EntryPosition, *, ours: str, called: str) -> None:
         """Write a memory into its entry, if the words there are the store's or the memory's own."""
         location, header, meta, _ = entry_parts(memory)
         before = self._entry(at)
@@ -345,7 +347,7 @@ class _Keeper:
         if memory.live and before.live:
             self.document = replace_meta(self.document, at, _counted(before.meta, meta))
         entry = self._entry(at)
-        self.placed[memory.id] = Placed(
+        self.placed[memory.id] = PlacedEntry(
             version=memory.version,
             location=location.id,
             title=entry.header.title,
@@ -355,7 +357,7 @@ class _Keeper:
             entered=entered([memory.metadata]),
         )
 
-    def _with_words(self, memory: Memory, at: At, title: str) -> Document:
+    def _with_words(self, memory: Memory, at: EntryPosition, title: str) -> Document:
         """Return the file after writing a memory's content and title into an entry."""
         document, entry = self.document, self._entry(at)
         _, header, _, text = entry_parts(memory)
@@ -371,18 +373,18 @@ class _Keeper:
             return document
         return retire(document, at, self._why(memory.superseded))
 
-    def _alike(self, memory: Memory) -> Entry:
+    def _alike(self, memory: Memory) -> MemoryEntry:
         """Return the entry that a memory would get."""
         _, header, meta, text = entry_parts(memory)
         if memory.superseded is None:
-            return Entry(header, meta, text, retired=None, struck=False, written="")
+            return MemoryEntry(header, meta, text, retired=None, struck=False, written="")
         by = self._why(memory.superseded)
         gone = replace(header, status=Standing.SUPERSEDED)
-        return Entry(gone, meta, text, retired=by, struck=True, written="")
+        return MemoryEntry(gone, meta, text, retired=by, struck=True, written="")
 
     def _why(self, superseded: Superseded) -> Retired:
         if superseded.by is None:
-            return Invalidated(superseded.reason)
+            return Invalidation(superseded.reason)
         return SupersededBy(self._title_of(superseded.by))
 
     def _title_of(self, identity: MemoryId) -> str:
@@ -392,14 +394,14 @@ class _Keeper:
         memory = self._newest.get(identity)
         return identity if memory is None else entry_parts(memory)[1].title
 
-    def _is_decided(self, entry: Entry, memory: Memory) -> bool:
+    def _is_decided(self, entry: MemoryEntry, memory: Memory) -> bool:
         """Return whether an entry's words were decided on, so that the memory reflects them."""
         place = self.placed.get(memory.id)
         since = (None,) if place is None else (None, place.version)
         events = (event_id_of(memory.scope, entry, version) for version in since)
         return entry.live and any(decision_id(memory.scope, e) in self._decided for e in events)
 
-    def _entry(self, at: At) -> Entry:
+    def _entry(self, at: EntryPosition) -> MemoryEntry:
         return _entry_of(self.document, at)
 
     def _note(self, memory: Memory, what: str) -> None:
@@ -410,11 +412,11 @@ class _Keeper:
 def _places(
     document: Document,
     wanted: Sequence[Memory],
-    placed: Mapping[MemoryId, Placed],
+    placed: Mapping[MemoryId, PlacedEntry],
     world: str,
 ) -> dict[int, _There]:
     """Match memories to entries in the locations of these memories."""
-    by_location: dict[int, dict[MemoryId, Placed]] = {
+    by_location: dict[int, dict[MemoryId, PlacedEntry]] = {
         entry_parts(memory)[0].id: {} for memory in wanted
     }
     for identity, place in placed.items():
@@ -428,22 +430,22 @@ def _places(
     return places
 
 
-def _by_location(document: Document, numbers: Container[int]) -> dict[int, list[Found]]:
-    grouped: dict[int, list[Found]] = defaultdict(list)
+def _by_location(document: Document, numbers: Container[int]) -> dict[int, list[LocatedEntry]]:
+    grouped: dict[int, list[LocatedEntry]] = defaultdict(list)
     for found in entries(document, numbers):
         if found.location is not None:
             grouped[found.location.id].append(found)
     return grouped
 
 
-def _entry_of(document: Document, at: At) -> Entry:
+def _entry_of(document: Document, at: EntryPosition) -> MemoryEntry:
     part = document.sections[at.section].parts[at.part]
-    if not isinstance(part, Entry):
+    if not isinstance(part, MemoryEntry):
         raise TypeError(f"no entry is at {at}")
     return part
 
 
-def _entered(placed: Mapping[MemoryId, Placed]) -> defaultdict[int, dict[str, int]]:
+def _entered(placed: Mapping[MemoryId, PlacedEntry]) -> defaultdict[int, dict[str, int]]:
     """Return the visits that the file counts, by location and session."""
     found: defaultdict[int, list[dict[str, int]]] = defaultdict(list)
     for place in placed.values():
@@ -454,20 +456,22 @@ def _entered(placed: Mapping[MemoryId, Placed]) -> defaultdict[int, dict[str, in
     return counts
 
 
-def _last_of(document: Document, location: int) -> At:
+def _last_of(document: Document, location: int) -> EntryPosition:
     """Return the entry last added to a location: the last one of its first section."""
     number = section_of(document, location)
     if number is None:
         raise LookupError(f"location {location} has no section")
     parts = document.sections[number].parts
-    return At(number, max(at for at, part in enumerate(parts) if isinstance(part, Entry)))
+    return EntryPosition(
+        number, max(at for at, part in enumerate(parts) if isinstance(part, MemoryEntry))
+    )
 
 
-def _tally_of(document: Document, location: int) -> Tally | None:
+def _tally_of(document: Document, location: int) -> VisitTally | None:
     """Return the line of visits in a location's first section; None if there is none."""
     number = section_of(document, location)
     parts = () if number is None else document.sections[number].parts
-    return next((part for part in parts if isinstance(part, Tally)), None)
+    return next((part for part in parts if isinstance(part, VisitTally)), None)
 
 
 def _is_name(session: str) -> bool:

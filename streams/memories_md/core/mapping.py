@@ -18,7 +18,15 @@ from schemas.base import LABEL_MAX, EventId, Label, ScopeName
 from schemas.codec import EVENT
 from schemas.events import Remember
 from schemas.memories import Memory, Persistence, Standing, Turns
-from streams.memories_md.core.entries import Document, Entry, Found, Header, Location, Meta, entries
+from streams.memories_md.core.entries import (
+    Document,
+    Header,
+    LocatedEntry,
+    Location,
+    MemoryEntry,
+    Meta,
+    entries,
+)
 from streams.memories_md.core.parsing import read_header, read_meta, split_header
 from streams.memories_md.core.rendering import header_line, header_pieces
 from streams.model.identity import entry_event_id, entry_name
@@ -53,7 +61,7 @@ def location_id(scope: str, world: str | None = None) -> int | None:
 
 
 def event_of(
-    found: Found, *, world: str, at: datetime, nth: int = 1, since: int | None = None
+    found: LocatedEntry, *, world: str, at: datetime, nth: int = 1, since: int | None = None
 ) -> Remember | None:
     """Return the event of an entry; None if it is not live or has no text.
 
@@ -110,7 +118,7 @@ def written_at_all(memory: Memory) -> bool:
     return lasting and location_id(memory.scope) is not None
 
 
-def event_id_of(scope: ScopeName, entry: Entry, since: int | None = None) -> EventId:
+def event_id_of(scope: ScopeName, entry: MemoryEntry, since: int | None = None) -> EventId:
     """Return the event id of an entry's content in a scope; see `event_of`."""
     header = entry.header
     persistence = header.persistence and header.persistence.value
@@ -118,14 +126,14 @@ def event_id_of(scope: ScopeName, entry: Entry, since: int | None = None) -> Eve
     return entry_event_id(scope, to_json([*said, *([] if since is None else [since])]))
 
 
-def name_of(scope: str, entry: Entry, nth: int = 1) -> str:
+def name_of(scope: str, entry: MemoryEntry, nth: int = 1) -> str:
     """Return the producer's name for the memory of an entry in a scope; see `event_of`."""
     meta = entry.meta
     turn = None if meta.turns is None else meta.turns.first
     return entry_name(scope, to_json([entry.header.title, meta.episode, turn, nth]))
 
 
-def numbered(document: Document) -> Iterator[tuple[Found, int]]:
+def numbered(document: Document) -> Iterator[tuple[LocatedEntry, int]]:
     """Yield the entries in file order, each with its number among entries of the same name.
 
     Retired ones are counted too, so striking something through changes no name.
@@ -133,7 +141,7 @@ def numbered(document: Document) -> Iterator[tuple[Found, int]]:
     return with_numbers(entries(document))
 
 
-def with_numbers(found: Iterable[Found]) -> Iterator[tuple[Found, int]]:
+def with_numbers(found: Iterable[LocatedEntry]) -> Iterator[tuple[LocatedEntry, int]]:
     """Yield entries numbered in this way; `found` must have all of each location in it."""
     met: Counter[str] = Counter()
     for one in found:

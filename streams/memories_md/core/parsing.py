@@ -14,17 +14,17 @@ from typing import NamedTuple
 from schemas.memories import Persistence, Standing, Turns
 from streams.memories_md.core.entries import (
     Document,
-    Entry,
     Header,
-    Invalidated,
+    Invalidation,
     Location,
+    MemoryEntry,
     Meta,
-    Other,
     Part,
     Retired,
     Section,
     SupersededBy,
-    Tally,
+    VerbatimLines,
+    VisitTally,
 )
 from streams.memories_md.core.escaping import unescaped, unfolded
 from streams.memories_md.core.shapes import opens_section, shape_of
@@ -133,13 +133,13 @@ def read_meta(text: str) -> Meta:
     return Meta(episode, turns, score, 1 if seen is None else seen, goal, tuple(other))
 
 
-def read_tally(line: str) -> Tally | None:
+def read_tally(line: str) -> VisitTally | None:
     """Parse the line of visits and episodes; None if it is malformed."""
     found = _TALLY.fullmatch(line.rstrip())
     if found is None:
         return None
     names = (unfolded(name.strip()) for name in (found[2] or "").split(","))
-    return Tally(int(found[1]), tuple(name for name in names if name), line)
+    return VisitTally(int(found[1]), tuple(name for name in names if name), line)
 
 
 def read_location(line: str) -> Location | None:
@@ -159,11 +159,11 @@ def read_retired(line: str) -> Retired | None:
     if found := _SUPERSEDED.fullmatch(bare):
         return SupersededBy(unfolded(found[2]), int(found[1]) if found[1] else None)
     if found := _INVALIDATED.fullmatch(bare):
-        return Invalidated(unfolded(found[2]), int(found[1]) if found[1] else None)
+        return Invalidation(unfolded(found[2]), int(found[1]) if found[1] else None)
     return None
 
 
-def read_entry(lines: Sequence[str], at: int) -> tuple[Entry, int] | None:
+def read_entry(lines: Sequence[str], at: int) -> tuple[MemoryEntry, int] | None:
     """Parse the entry whose header is at a line; return it and its end, None if malformed."""
     pieces = split_header(lines[at])
     if pieces is None:
@@ -172,7 +172,9 @@ def read_entry(lines: Sequence[str], at: int) -> tuple[Entry, int] | None:
     text, struck = read_text(lines[start:stop])
     struck = struck or lines[at].startswith(STRIKE)
     written = "".join(lines[at:stop])
-    return Entry(read_header(pieces), read_meta(pieces.meta), text, retired, struck, written), stop
+    return MemoryEntry(
+        read_header(pieces), read_meta(pieces.meta), text, retired, struck, written
+    ), stop
 
 
 def body_of(lines: Sequence[str], header: int) -> tuple[Retired | None, int, int]:
@@ -250,26 +252,26 @@ def _part(lines: Sequence[str], at: int) -> tuple[Part, int]:
             return _blank("".join(lines[at:stop])), stop
         case "text":
             stop = text_stop(lines, at)
-            return Other("note", "".join(lines[at:stop])), stop
+            return VerbatimLines("note", "".join(lines[at:stop])), stop
         case "tally":
-            return read_tally(line) or Other("malformed", line), at + 1
+            return read_tally(line) or VerbatimLines("malformed", line), at + 1
         case "heading":
-            return Other("note", line), at + 1
+            return VerbatimLines("note", line), at + 1
         case "rule" | "memories" as kind:
-            return Other(kind, line), at + 1
+            return VerbatimLines(kind, line), at + 1
 
 
-def _blank(written: str) -> Other:
-    return _BLANK_LINES.get(written) or Other("blank", written)
+def _blank(written: str) -> VerbatimLines:
+    return _BLANK_LINES.get(written) or VerbatimLines("blank", written)
 
 
-_BLANK_LINES = {end: Other("blank", end) for end in ("\n", "\r\n")}
+_BLANK_LINES = {end: VerbatimLines("blank", end) for end in ("\n", "\r\n")}
 """Every second part is one of these two."""
 
 
 def _malformed(lines: Sequence[str], at: int) -> tuple[Part, int]:
     stop = text_stop(lines, at + 1)
-    return Other("malformed", "".join(lines[at:stop])), stop
+    return VerbatimLines("malformed", "".join(lines[at:stop])), stop
 
 
 def _skip_blank(lines: Sequence[str], at: int) -> int:

@@ -14,10 +14,10 @@ from schemas.memories import Standing
 from streams.memories_md.core.editing import replace_header, retire
 from streams.memories_md.core.entries import (
     Document,
-    Entry,
-    Found,
-    Invalidated,
-    Problem,
+    FileProblem,
+    Invalidation,
+    LocatedEntry,
+    MemoryEntry,
     SupersededBy,
     entries,
 )
@@ -36,7 +36,7 @@ _Title: TypeAlias = tuple[int | None, str]
 class Damage:
     """A retired entry that leads to no live one: the reason, and the repair."""
 
-    found: Found
+    found: LocatedEntry
     kind: Kind
     why: str
     repair: str
@@ -53,17 +53,19 @@ def damages(document: Document) -> tuple[Damage, ...]:
     )
 
 
-def repaired(document: Document, found: Sequence[Damage]) -> tuple[Document, tuple[Problem, ...]]:
+def repaired(
+    document: Document, found: Sequence[Damage]
+) -> tuple[Document, tuple[FileProblem, ...]]:
     """Repair what `damages` found in the document; entries keep their positions.
 
     What cannot be written as intended stays unchanged, and is returned as a problem.
     """
-    refused: list[Problem] = []
+    refused: list[FileProblem] = []
     for damage in found:
         try:
             document = _mended(document, damage)
         except ValueError as error:
-            refused.append(Problem(damage.found.line, f"{damage.why}; not repaired: {error}"))
+            refused.append(FileProblem(damage.found.line, f"{damage.why}; not repaired: {error}"))
     return document, tuple(refused)
 
 
@@ -72,7 +74,7 @@ def _mended(document: Document, damage: Damage) -> Document:
     if damage.kind == "follows":
         return document
     if damage.kind == "unexplained" or entry.retired is None:
-        return retire(document, at, Invalidated(_UNEXPLAINED))
+        return retire(document, at, Invalidation(_UNEXPLAINED))
     live = replace(entry.header, status=Standing.ACTIVE)
     return replace_header(retire(document, at, entry.retired), at, live)
 
@@ -84,7 +86,7 @@ class _Chains:
     no more time than as many of different titles.
     """
 
-    def __init__(self, found: Sequence[Found]) -> None:
+    def __init__(self, found: Sequence[LocatedEntry]) -> None:
         self._found = found
         self._named: dict[_Title, list[int]] = defaultdict(list)
         self._naming: dict[_Title, list[int]] = defaultdict(list)
@@ -177,7 +179,7 @@ class _Chains:
 _ACTIVE_AGAIN = "it is active again"
 
 
-def _unexplained(one: Found) -> Damage:
+def _unexplained(one: LocatedEntry) -> Damage:
     return Damage(
         one,
         "unexplained",
@@ -186,15 +188,15 @@ def _unexplained(one: Found) -> Damage:
     )
 
 
-def _title(found: Found, title: str) -> _Title:
+def _title(found: LocatedEntry, title: str) -> _Title:
     return None if found.location is None else found.location.id, normalised(title)
 
 
-def _successor(entry: Entry) -> str | None:
+def _successor(entry: MemoryEntry) -> str | None:
     """Return the title of an entry's successor; None if none is named."""
     retired = entry.retired
     return retired.title if isinstance(retired, SupersededBy) and not entry.live else None
 
 
-def _is_unexplained(entry: Entry) -> bool:
+def _is_unexplained(entry: MemoryEntry) -> bool:
     return entry.header.status is Standing.SUPERSEDED and entry.retired is None

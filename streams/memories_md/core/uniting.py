@@ -21,19 +21,26 @@ from schemas.decisions import (
 )
 from schemas.memories import Persistence, Standing, Turns
 from streams.memories_md.core.editing import replace_header, replace_meta, replace_text, retire
-from streams.memories_md.core.entries import Document, Entry, Found, Header, Meta, SupersededBy
+from streams.memories_md.core.entries import (
+    Document,
+    Header,
+    LocatedEntry,
+    MemoryEntry,
+    Meta,
+    SupersededBy,
+)
 from streams.model.identity import normalised
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class ReplacedEntry:
     """An entry that another one replaces, by the decision on `by`: itself or that other one.
 
     `compared` is the comparison that the decider saw; None if the words are the same.
     """
 
-    found: Found
-    by: Found
+    found: LocatedEntry
+    by: LocatedEntry
     decision: Change
     compared: Compared | None
 
@@ -42,12 +49,12 @@ class Gone:
 class Union:
     """Entries that become one: the survivor, its new text, and the others."""
 
-    survivor: Found
+    survivor: LocatedEntry
     text: str
-    gone: tuple[Gone, ...]
+    gone: tuple[ReplacedEntry, ...]
 
 
-def unions(found: Sequence[Found], decisions: Sequence[Decision]) -> list[Union]:
+def unions(found: Sequence[LocatedEntry], decisions: Sequence[Decision]) -> list[Union]:
     """Return the unions that follow from decisions on entries, one for each and in their order.
 
     If one entry's text says everything, that entry stays; if a new text was made, the first does.
@@ -59,7 +66,7 @@ def unions(found: Sequence[Found], decisions: Sequence[Decision]) -> list[Union]
                 by_memory[decision.memory.id] = Union(one, one.entry.text, ())
             case Reinforce():
                 known = by_memory[decision.memory.id]
-                gone = Gone(one, one, decision, _compared(decision, decision.memory.id))
+                gone = ReplacedEntry(one, one, decision, _compared(decision, decision.memory.id))
                 by_memory[decision.memory.id] = replace(known, gone=(*known.gone, gone))
             case Merge() | Replace():
                 targets = [target.memory_id for target in decision.targets]
@@ -86,7 +93,7 @@ def united(document: Document, union: Union) -> Document:
     return document
 
 
-def _one_of(known: dict[MemoryId, Union], one: Found, decision: Merge | Replace) -> Union:
+def _one_of(known: dict[MemoryId, Union], one: LocatedEntry, decision: Merge | Replace) -> Union:
     """Unite an entry with those that it is merged with or that it replaces."""
     text = decision.memory.text
     earlier = sorted(known.values(), key=lambda union: union.survivor.line)
@@ -97,10 +104,10 @@ def _one_of(known: dict[MemoryId, Union], one: Found, decision: Merge | Replace)
     for identity, union in known.items():
         if union.survivor.at != stays.at:
             compared = _compared(decision, identity)
-            gone.append(Gone(union.survivor, one, decision, compared))
+            gone.append(ReplacedEntry(union.survivor, one, decision, compared))
     if not alone:
         nearest = _compared(decision, *known)
-        gone.append(Gone(one, one, decision, nearest))
+        gone.append(ReplacedEntry(one, one, decision, nearest))
     return Union(stays, text, tuple(gone))
 
 
@@ -110,7 +117,7 @@ def _compared(decision: Change, *memories: MemoryId) -> Compared | None:
     return next(seen, None)
 
 
-def _header(every: Sequence[Entry]) -> Header:
+def _header(every: Sequence[MemoryEntry]) -> Header:
     """Return the first entry's header, with the strongest persistence and status of all."""
     lasting = [entry.header.persistence for entry in every if entry.header.persistence is not None]
     strongest: Persistence | None = max(lasting, key=lambda one: one.rank, default=None)
@@ -119,7 +126,7 @@ def _header(every: Sequence[Entry]) -> Header:
     return replace(every[0].header, persistence=strongest, status=status)
 
 
-def _meta(every: Sequence[Entry]) -> Meta:
+def _meta(every: Sequence[MemoryEntry]) -> Meta:
     """Return the first entry's parentheses, with the counts of all and missing values filled in.
 
     Turns restart in each episode, so only those of the first entry's episode are joined.

@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 from schemas.base import MemoryId
 from streams.memories_md.core.entries import entries
-from streams.memories_md.core.keeping import Placed, words_digest
+from streams.memories_md.core.keeping import PlacedEntry, words_digest
 from streams.memories_md.core.parsing import parse
 from streams.memories_md.world.file import (
     MemoriesFile,
@@ -19,30 +19,30 @@ from streams.memories_md.world.file import (
     sync_directory,
     write_durably,
 )
-from streams.model.fences import Reached
+from streams.model.fences import ReadPosition
 from streams.model.ports import NoStore
 
 
 @dataclass(frozen=True)
-class Coming:
+class PendingChange:
     """A change in progress: the digests of the file before and after it, and the moved memories."""
 
     before: str
     after: str
-    memories: dict[MemoryId, Placed]
+    memories: dict[MemoryId, PlacedEntry]
 
 
 @dataclass(frozen=True)
-class Level:
+class FileLevel:
     """The log position of each partition of decisions, and the entries of its memories."""
 
     format: Literal[1] = 1
-    partitions: dict[str, Reached] = field(default_factory=dict[str, Reached])
-    memories: dict[MemoryId, Placed] = field(default_factory=dict[MemoryId, Placed])
-    coming: Coming | None = None
+    partitions: dict[str, ReadPosition] = field(default_factory=dict[str, ReadPosition])
+    memories: dict[MemoryId, PlacedEntry] = field(default_factory=dict[MemoryId, PlacedEntry])
+    coming: PendingChange | None = None
 
 
-_LEVEL = TypeAdapter(Level)
+_LEVEL = TypeAdapter(FileLevel)
 
 
 def level_of(file: MemoriesFile) -> Path:
@@ -50,12 +50,12 @@ def level_of(file: MemoriesFile) -> Path:
     return file.beside("level.json")
 
 
-def read_level(file: MemoriesFile) -> Level | None:
+def read_level(file: MemoriesFile) -> FileLevel | None:
     """Return a file's level; None if no writer keeps it. Raises NoStore if it is damaged."""
     return LevelFile(file).read()
 
 
-def placed_in(text: str, level: Level) -> dict[MemoryId, Placed]:
+def placed_in(text: str, level: FileLevel) -> dict[MemoryId, PlacedEntry]:
     """Return the entries of memories in a file's text, even after a kill during a change."""
     coming = level.coming
     if coming is None or not text or digest(text) == coming.before:
@@ -80,10 +80,10 @@ class LevelFile:
     def __init__(self, file: MemoriesFile) -> None:
         self._file = file
         self._path = level_of(file)
-        self._last: tuple[bytes, Level] | None = None
-        self._encoded: dict[MemoryId, tuple[Placed, bytes]] = {}
+        self._last: tuple[bytes, FileLevel] | None = None
+        self._encoded: dict[MemoryId, tuple[PlacedEntry, bytes]] = {}
 
-    def read(self) -> Level | None:
+    def read(self) -> FileLevel | None:
         """Return the level; None if no writer keeps the file. Raises NoStore if it is damaged."""
         with meanings(self._file.path):
             try:
@@ -94,7 +94,7 @@ class LevelFile:
             self._last = content, self._decoded(content)
         return self._last[1]
 
-    def keep(self, level: Level) -> None:
+    def keep(self, level: FileLevel) -> None:
         """Replace the level durably."""
         content = self._encode(level)
         unfinished = self._file.beside("level.unfinished")
@@ -104,7 +104,7 @@ class LevelFile:
             sync_directory(self._path.parent)
         self._last = content, level
 
-    def _decoded(self, content: bytes) -> Level:
+    def _decoded(self, content: bytes) -> FileLevel:
         try:
             return _LEVEL.validate_json(content, strict=True)
         except ValidationError as error:
@@ -112,7 +112,7 @@ class LevelFile:
                 f"{self._path} is damaged: delete it, and the file is synchronised from the log"
             ) from error
 
-    def _encode(self, level: Level) -> bytes:
+    def _encode(self, level: FileLevel) -> bytes:
         rest = to_json(
             {"format": level.format, "partitions": level.partitions, "coming": level.coming}
         )
@@ -121,7 +121,7 @@ class LevelFile:
             rest.removeprefix(b"{"),
         )
 
-    def _entries(self, memories: Mapping[MemoryId, Placed]) -> list[bytes]:
+    def _entries(self, memories: Mapping[MemoryId, PlacedEntry]) -> list[bytes]:
         """Return the entry of each memory as JSON; reuse the encoding of unmoved ones."""
         entries: list[bytes] = []
         for identity, place in memories.items():
@@ -133,7 +133,9 @@ class LevelFile:
         return entries
 
 
-def _holds(text: str, coming: Mapping[MemoryId, Placed], before: Mapping[MemoryId, Placed]) -> bool:
+def _holds(
+    text: str, coming: Mapping[MemoryId, PlacedEntry], before: Mapping[MemoryId, PlacedEntry]
+) -> bool:
     """Return whether a file that was edited since contains words of the change in progress."""
     fresh = {
         (place.location, place.words)

@@ -17,19 +17,19 @@ from schemas.base import MemoryId
 from schemas.memories import Standing
 from schemas.outcomes import Applied
 from streams.memories_md.core.entries import Document
-from streams.memories_md.core.keeping import InStep, Placed, in_step
+from streams.memories_md.core.keeping import PlacedEntry, UpdatedFile, in_step
 from streams.memories_md.core.parsing import parse
 from streams.memories_md.core.rendering import render
 from streams.memories_md.world.file import MemoriesFile
 from streams.memories_md.world.level import (
-    Coming,
-    Level,
+    FileLevel,
     LevelFile,
+    PendingChange,
     digest,
     level_of,
     placed_in,
 )
-from streams.model.fences import Reached
+from streams.model.fences import ReadPosition
 from streams.model.ports import NoStore, Transient
 
 
@@ -56,13 +56,15 @@ class MemoriesMdSink:
     def name(self) -> str:
         return f"memories_md {self._file.path}"
 
-    async def level(self, partition: int) -> Reached | None:
-        level = (await asyncio.to_thread(self._level.read)) or Level()
+    async def level(self, partition: int) -> ReadPosition | None:
+        level = (await asyncio.to_thread(self._level.read)) or FileLevel()
         reached = level.partitions.get(str(partition))
         self._told[partition] = 0 if reached is None else reached.offset
         return reached
 
-    async def write(self, partition: int, changes: Sequence[Applied], reached: Reached) -> None:
+    async def write(
+        self, partition: int, changes: Sequence[Applied], reached: ReadPosition
+    ) -> None:
         notes = await asyncio.to_thread(self._write, partition, changes, reached)
         self._told[partition] = max(reached.offset, self._told.get(partition, 0))
         for note in notes:
@@ -72,26 +74,26 @@ class MemoriesMdSink:
         pass
 
     def _write(
-        self, partition: int, changes: Sequence[Applied], reached: Reached
+        self, partition: int, changes: Sequence[Applied], reached: ReadPosition
     ) -> tuple[str, ...]:
         with self._busy, self._file.held():
-            level = self._level.read() or Level()
+            level = self._level.read() or FileLevel()
             before = level.partitions.get(str(partition))
             self._require_what_was_told(partition, before)
             if before is not None and reached.offset <= before.offset:
                 return ()
-            level = Level(memories=self._standing(level), partitions=level.partitions)
+            level = FileLevel(memories=self._standing(level), partitions=level.partitions)
             done = self._rewrite(level, changes)
             followed = {**level.partitions, str(partition): reached}
             if any(change.memory.status is Standing.FORGOTTEN for change in changes):
                 self._file.drop_backups()
-            self._level.keep(Level(partitions=followed, memories=done.placed))
+            self._level.keep(FileLevel(partitions=followed, memories=done.placed))
             return done.notes
 
-    def _rewrite(self, level: Level, changes: Sequence[Applied]) -> InStep:
+    def _rewrite(self, level: FileLevel, changes: Sequence[Applied]) -> UpdatedFile:
         """Apply a window of changes to the file."""
         decided = {change.decision_id for change in changes}
-        done: list[InStep] = []
+        done: list[UpdatedFile] = []
 
         def edit(text: str) -> str:
             step = in_step(
@@ -107,7 +109,7 @@ class MemoriesMdSink:
             self._last = (wanted, step.document)
             if wanted != text:
                 coming = _moved(step.placed, level.memories)
-                announced = Coming(digest(text), digest(wanted), coming)
+                announced = PendingChange(digest(text), digest(wanted), coming)
                 self._level.keep(replace(level, coming=announced))
             return wanted
 
@@ -119,7 +121,7 @@ class MemoriesMdSink:
         last, document = self._last
         return document if text == last else parse(text)
 
-    def _standing(self, level: Level) -> dict[MemoryId, Placed]:
+    def _standing(self, level: FileLevel) -> dict[MemoryId, PlacedEntry]:
         """Return the entries of memories in the current file."""
         text = self._file.read()
         if text is None and level.memories:
@@ -129,7 +131,7 @@ class MemoriesMdSink:
             )
         return placed_in(text or "", level)
 
-    def _require_what_was_told(self, partition: int, level: Reached | None) -> None:
+    def _require_what_was_told(self, partition: int, level: ReadPosition | None) -> None:
         """Raise Transient if the file no longer has what the window builds on."""
         if (0 if level is None else level.offset) < self._told.get(partition, 0):
             raise Transient(
@@ -139,7 +141,7 @@ class MemoriesMdSink:
 
 
 def _moved(
-    placed: Mapping[MemoryId, Placed], before: Mapping[MemoryId, Placed]
-) -> dict[MemoryId, Placed]:
+    placed: Mapping[MemoryId, PlacedEntry], before: Mapping[MemoryId, PlacedEntry]
+) -> dict[MemoryId, PlacedEntry]:
     """Return the entries of memories that have moved or are new."""
     return {one: place for one, place in placed.items() if before.get(one) is not place}

@@ -15,7 +15,7 @@ from streams.stage.flow.judging import Judging
 from streams.store.app import wiring
 from streams.store.app.client import Client
 from streams.store.app.cluster_client import ClusterClient, Waiting
-from streams.store.app.embedding import Chosen
+from streams.store.app.embedding import ChosenModel
 from streams.store.app.processes import StoreClient, embedded
 from streams.store.app.projection import memories
 from streams.store.app.reading import LogTarget, StoreReader, opened, reader_of
@@ -39,7 +39,7 @@ class Resources:
 
 @asynccontextmanager
 async def holding(
-    target: LogTarget, chosen: Chosen, note: Callable[[str], None], *, forgets: bool = False
+    target: LogTarget, chosen: ChosenModel, note: Callable[[str], None], *, forgets: bool = False
 ) -> AsyncGenerator[Resources]:
     """Hold a store for writing, create it if it does not exist, and finish its pending events.
 
@@ -64,7 +64,7 @@ async def holding(
 
 @asynccontextmanager
 async def connecting(
-    target: LogTarget, chosen: Chosen, note: Callable[[str], None], wait: float
+    target: LogTarget, chosen: ChosenModel, note: Callable[[str], None], wait: float
 ) -> AsyncGenerator[Resources]:
     """Connect to a cluster; the decisions on a request are waited for `wait` seconds.
 

@@ -12,12 +12,12 @@ from schemas.turns import Place, Said, State, Turn
 from streams.changes.app.retiring import session_over
 from streams.clock.system import SystemClock
 from streams.extract.app import opening
-from streams.extract.app.extracting import Counts, Extraction
+from streams.extract.app.extracting import Extraction, ExtractionCounts
 from streams.extract.core.notes import Notes
 from streams.extract.core.noting import arrived
-from streams.extract.flow.extract import Taken
+from streams.extract.flow.extract import TurnResult
 from streams.model.ports import Clock, NoServer, Unreachable
-from streams.recall.app.recalling import Asked, Recaller, recalling
+from streams.recall.app.recalling import Recaller, RecallRequest, recalling
 from streams.recall.core.recall import BUDGET
 from streams.store.app.embedding import for_store
 from streams.store.app.processes import EmbeddedPipeline, StoreClient, embedded
@@ -28,7 +28,7 @@ _PLACE = "the journal"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ActionResult:
     """The result of recording an action: the triggers that fired, and what was noted.
 
     `refused` says why something could not be noted, for example an unreachable language model: the
@@ -41,7 +41,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Status:
+class JournalStatus:
     """What a journal has done since it was opened, for monitoring the agent.
 
     `taken` counts turns, turns with triggers, and events; `decisions` counts decisions by kind.
@@ -82,13 +82,13 @@ class Journal:
         self._clock = clock
         self._episode = episode
         self._turn = 0
-        self._counts = Counts()
+        self._counts = ExtractionCounts()
         self._refused: str | None = None
         self._writing = asyncio.Lock()
 
     async def record_action_outcome(
         self, place: Place, action: str, response: str, state: State | None = None
-    ) -> Outcome:
+    ) -> ActionResult:
         """Note what is worth remembering of an action at a place and of the world's response.
 
         `state` is what the world knows for certain; it helps decide whether the turn is examined.
@@ -104,7 +104,7 @@ class Journal:
         self, location_id: int, *, query: str | None = None, budget: int = BUDGET
     ) -> str:
         """Return a place's block of memories for the agent's prompt, within a token budget."""
-        asked = Asked(scope=self._scope(location_id), query=query, budget=budget)
+        asked = RecallRequest(scope=self._scope(location_id), query=query, budget=budget)
         return (await self._recaller.recall(asked)).text
 
     async def reset_episode(self, episode: str) -> None:
@@ -115,20 +115,22 @@ class Journal:
             await self._client.submit(over)
             self._episode, self._turn = episode, 0
 
-    def get_status(self) -> Status:
+    def get_status(self) -> JournalStatus:
         """Return what the journal has done so far."""
         kinds = dict(self._pipeline.tally.kinds)
-        return Status(self._episode, self._turn, asdict(self._counts), kinds, self._refused)
+        return JournalStatus(self._episode, self._turn, asdict(self._counts), kinds, self._refused)
 
-    async def _record(self, place: Place, action: str, response: str, state: State) -> Outcome:
+    async def _record(self, place: Place, action: str, response: str, state: State) -> ActionResult:
         try:
             turn = self._turn_of(place, action, response, state)
         except ValidationError as error:
-            return Outcome(refused=error.errors(include_url=False, include_input=False)[0]["msg"])
+            return ActionResult(
+                refused=error.errors(include_url=False, include_input=False)[0]["msg"]
+            )
         try:
             taken = await self._extraction.take_turn(_PLACE, turn)
         except (Unreachable, NoServer) as error:
-            return Outcome(refused=str(error))
+            return ActionResult(refused=str(error))
         self._counts.add(taken)
         await self._client.submit(taken.events)
         return _outcome(taken)
@@ -151,8 +153,8 @@ class Journal:
         return ScopeName(f"{self._world}/{location_id}")
 
 
-def _outcome(taken: Taken) -> Outcome:
-    return Outcome(
+def _outcome(taken: TurnResult) -> ActionResult:
+    return ActionResult(
         triggers=tuple(str(one.trigger) for one in taken.fired),
         noted=tuple(event.text for event in taken.events),
         refused=None if taken.letter is None else taken.letter.error,

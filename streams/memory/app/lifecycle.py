@@ -15,29 +15,35 @@ from schemas.base import DecisionId, MemoryId, ScopeName
 from schemas.decisions import Decision, Marker, Reinforce, Reject
 from schemas.events import Ended, Event, Pin, Rate, Remember, Retire
 from schemas.memories import Memory, Standing
-from streams.changes.app.lineages import History, IncompleteUndo, history, planned
+from streams.changes.app.lineages import IncompleteUndo, MemoryLineage, history, planned
 from streams.changes.app.updating import stands
 from streams.changes.core.history import standing
-from streams.forget.app.forgetting import Means, Planned, Unknown, Wanted, plans
+from streams.forget.app.forgetting import (
+    ForgetPlans,
+    ForgetTarget,
+    PlanningDependencies,
+    UnknownTarget,
+    plans,
+)
 from streams.inspect.app import story
-from streams.memory.app.queueing import Deciding, Told
+from streams.memory.app.queueing import Deciding, EventResult
 from streams.model.identity import decision_id, memory_id
 from streams.model.ports import Clock, SearchableLog, Unusable
 from streams.recall.app.loading import Loading
-from streams.recall.app.recalling import SUGGESTED_FROM_MAX, Asked, nothing, recalled
-from streams.recall.core.recall import Block, CountTokens
+from streams.recall.app.recalling import SUGGESTED_FROM_MAX, RecallRequest, nothing, recalled
+from streams.recall.core.recall import CountTokens, PromptBlock
 from streams.reviews.app import Reviews, answer_to
 from streams.stage.core.decide import target_of
 from streams.stage.core.ledger import touched
-from streams.stage.core.lineage import CannotUndo, Plan, Wish
-from streams.stage.core.reviewing import Question
+from streams.stage.core.lineage import CannotUndo, UndoPlan, Wish
+from streams.stage.core.reviewing import ReviewQuestion
 from streams.store.app.client import is_out_of_date
 from streams.store.app.conflicts import KeptMemory, among, conflicts_of, kept
-from streams.store.app.reading import Entry, StoreReader
+from streams.store.app.reading import LoggedDecision, StoreReader
 from streams.store.app.requests import request
 
 
-class Why(Enum):
+class DeclineReason(Enum):
     """Why a request is declined."""
 
     UNKNOWN = "unknown"
@@ -47,10 +53,10 @@ class Why(Enum):
     NOT_HERE = "not-here"
 
 
-class Declined(Exception):
+class DeclinedRequest(Exception):
     """A declined request: one line that says why, and what to do instead."""
 
-    def __init__(self, why: Why, message: str, field: str | None = None) -> None:
+    def __init__(self, why: DeclineReason, message: str, field: str | None = None) -> None:
         """`field` names the field of the request at fault."""
         super().__init__(message)
         self.why = why
@@ -58,7 +64,7 @@ class Declined(Exception):
 
 
 @dataclass(frozen=True)
-class Past:
+class LogHistory:
     """The log, for what takes reading it: a store's at once, that of a cluster from its beginning."""
 
     log: SearchableLog
@@ -66,7 +72,7 @@ class Past:
 
 
 @dataclass(frozen=True)
-class Part:
+class MemoryPage:
     """A page of a scope's memories, oldest first; the next page starts behind `after`."""
 
     memories: Sequence[KeptMemory]
@@ -74,18 +80,18 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Undone:
+class UndoResult:
     """An undo and its decisions; no plan if only the rest of an earlier undo was decided on."""
 
-    plan: Plan | None
-    told: Sequence[Told]
+    plan: UndoPlan | None
+    told: Sequence[EventResult]
 
 
 @dataclass(frozen=True)
-class ForgottenNow(Planned):
+class ForgetDecisions(ForgetPlans):
     """The plans of forgetting, and their decisions."""
 
-    told: Sequence[Told]
+    told: Sequence[EventResult]
 
 
 class Lifecycle:
@@ -97,8 +103,8 @@ class Lifecycle:
         deciding: Deciding,
         count: CountTokens,
         clock: Clock,
-        past: Past | None = None,
-        means: Means | None = None,
+        past: LogHistory | None = None,
+        means: PlanningDependencies | None = None,
     ) -> None:
         """`past` is None where nothing is done that takes reading the log.
 
@@ -127,7 +133,7 @@ class Lifecycle:
 
     async def listed(
         self, scope: ScopeName, limit: int, after: str | None, *, retired: bool
-    ) -> Part:
+    ) -> MemoryPage:
         """Return the memories of a scope behind `after`, oldest first."""
         start = None if after is None else _place_of(after)
         index = await self.loading.index()
@@ -136,21 +142,21 @@ class Lifecycle:
         shown = [one for one in every if one.live or (retired and not is_forgotten(one))]
         behind = sorted((one for one in shown if start is None or _place(one) > start), key=_place)
         part = [kept(memory, known) for memory in behind[:limit]]
-        return Part(part, _written(part[-1]) if len(part) < len(behind) else None)
+        return MemoryPage(part, _written(part[-1]) if len(part) < len(behind) else None)
 
     async def recall(
-        self, asked: Asked, named: Callable[[ScopeName], bool]
-    ) -> tuple[Block, str | None]:
+        self, asked: RecallRequest, named: Callable[[ScopeName], bool]
+    ) -> tuple[PromptBlock, str | None]:
         """Return a block for a prompt, and what `nothing` says of it."""
         index = await self.loading.index()
         try:
             block = await recalled(index, asked, self.loading.vector_of, self._count)
         except Unusable as error:
-            raise Declined(Why.UNFIT, f"{error}", "scope") from error
+            raise DeclinedRequest(DeclineReason.UNFIT, f"{error}", "scope") from error
         if not block.text:
             least = block.tokens_min
             said = f"is {asked.budget}, and a block takes {least} tokens; give {least} or more"
-            raise Declined(Why.UNFIT, said, "budget")
+            raise DeclinedRequest(DeclineReason.UNFIT, said, "budget")
         most = SUGGESTED_FROM_MAX
         return block, await nothing(index, block, asked, named=named, most=most)
 
@@ -163,7 +169,7 @@ class Lifecycle:
 
     async def decisions(
         self, scope: ScopeName, kind: str | None, limit: int, after: int | None
-    ) -> tuple[list[Entry], int | None]:
+    ) -> tuple[list[LoggedDecision], int | None]:
         """Return a page of the decisions on a scope, the newest first; the next is behind `after`."""
         reader = self.past("list decisions").reader
         found = await reader.newest_of(scope, kind, after, limit + 1)
@@ -174,15 +180,15 @@ class Lifecycle:
         """Tell a decision in plain words, line by line."""
         return await story(self.past("explain a decision").reader, decision)
 
-    async def history(self, identity: MemoryId) -> History:
+    async def history(self, identity: MemoryId) -> MemoryLineage:
         """Return the life of a memory."""
         return await history(self.past("show a memory's history").reader, identity)
 
-    async def add(self, events: Sequence[Remember]) -> list[Told]:
+    async def add(self, events: Sequence[Remember]) -> list[EventResult]:
         """Decide on new events."""
         return await self.deciding.decide(events)
 
-    async def update(self, memory: Memory, event: Remember, author: str) -> list[Told]:
+    async def update(self, memory: Memory, event: Remember, author: str) -> list[EventResult]:
         """Supersede a memory with what an event says, without comparing the two.
 
         The event names the memory it supersedes; for policies under which an event may not retire
@@ -202,14 +208,18 @@ class Lifecycle:
             raise changed(memory.id)
         return [first, second]
 
-    async def pin(self, memory: Memory, author: str, note: str, *, pinned: bool) -> list[Told]:
+    async def pin(
+        self, memory: Memory, author: str, note: str, *, pinned: bool
+    ) -> list[EventResult]:
         """Pin or unpin a memory: a pinned one is not merged, replaced or ended."""
         require_live(memory)
         wish = {"memory_id": memory.id, "pinned": pinned}
         asked = request(Pin, memory.scope, memory.id, author=author, note=note, **wish)
         return await self._asked(memory.id, asked)
 
-    async def retire(self, memory: Memory, author: str, note: str, reason: Ended) -> list[Told]:
+    async def retire(
+        self, memory: Memory, author: str, note: str, reason: Ended
+    ) -> list[EventResult]:
         """Retire a memory without a successor."""
         require_free(memory)
         wish = {"memories": (target_of(memory),), "reason": reason}
@@ -218,55 +228,57 @@ class Lifecycle:
 
     async def rate(
         self, memory: Memory, author: str, note: str, counts: Mapping[str, int]
-    ) -> list[Told]:
+    ) -> list[EventResult]:
         """Add to how often a memory was accessed, helpful or harmful."""
         require_live(memory)
         wish = {"memory_id": memory.id, **counts}
         asked = request(Rate, memory.scope, memory.id, author=author, note=note, **wish)
         return await self._asked(memory.id, asked)
 
-    async def undo(self, identity: DecisionId, author: str, note: str) -> Undone:
+    async def undo(self, identity: DecisionId, author: str, note: str) -> UndoResult:
         """Take a decision back, with what rests on it."""
         reader = self.past("undo a decision").reader
         async with self.deciding.alone() as decide:
             try:
                 plan = await planned(reader, identity, Wish(author, self.now(), note))
             except IncompleteUndo as cut:
-                return Undone(None, await decide(cut.events))
+                return UndoResult(None, await decide(cut.events))
             except CannotUndo as error:
-                raise Declined(Why.CONFLICT, f"{error}", "decision_id") from error
+                raise DeclinedRequest(DeclineReason.CONFLICT, f"{error}", "decision_id") from error
             if plan is None:
                 raise unknown("decision", identity)
             told = await decide(plan.events)
         if is_out_of_date(told[0].decision):
             said = "its memories have changed meanwhile; ask again"
-            raise Declined(Why.CONFLICT, said, "decision_id")
-        return Undone(plan, told)
+            raise DeclinedRequest(DeclineReason.CONFLICT, said, "decision_id")
+        return UndoResult(plan, told)
 
-    async def forget(self, identity: MemoryId, author: str, note: str) -> ForgottenNow:
+    async def forget(self, identity: MemoryId, author: str, note: str) -> ForgetDecisions:
         """Let nothing that is kept say any more what a memory said."""
         past, means = self.past("forget a memory"), self._means
         if means is None:
             raise _not_here("forget a memory")
-        wish, wanted = Wish(author, self.now(), note), Wanted(memory=identity)
+        wish, wanted = Wish(author, self.now(), note), ForgetTarget(memory=identity)
         async with self.deciding.alone() as decide:
             try:
                 found = await plans(past.log, wanted, means, wish)
-            except Unknown as error:
+            except UnknownTarget as error:
                 raise unknown("memory", identity) from error
             asked: list[Event] = [one for plan in found for one in plan.requests]
-            return ForgottenNow(found, await decide(asked))
+            return ForgetDecisions(found, await decide(asked))
 
-    async def questions(self) -> list[Question]:
+    async def questions(self) -> list[ReviewQuestion]:
         """Return every question to a person, the newest first."""
         past = self.past("list reviews")
         return (await Reviews(past.log, past.reader).questions()).all()
 
-    async def answer(self, question: Question, verdict: str, author: str, note: str) -> list[Told]:
+    async def answer(
+        self, question: ReviewQuestion, verdict: str, author: str, note: str
+    ) -> list[EventResult]:
         """Settle a question."""
         if not question.answerable:
             said = f"question {question.review.id} is {question.state}; list those that are open"
-            raise Declined(Why.CONFLICT, said, "review_id")
+            raise DeclinedRequest(DeclineReason.CONFLICT, said, "review_id")
         event = answer_to(
             question.review,
             verdict,
@@ -277,37 +289,39 @@ class Lifecycle:
         )
         return await self.deciding.decide([event])
 
-    async def _asked(self, about: MemoryId, asked: Event) -> list[Told]:
+    async def _asked(self, about: MemoryId, asked: Event) -> list[EventResult]:
         told = await self.deciding.decide([asked])
         if is_out_of_date(told[0].decision):
             raise changed(about)
         return told
 
-    def past(self, what: str) -> Past:
-        """Return the log. Raises Declined where it is not read here; `what` takes reading it."""
+    def past(self, what: str) -> LogHistory:
+        """Return the log. Raises DeclinedRequest where it is not read; `what` takes reading it."""
         if self._past is None:
             raise _not_here(what)
         return self._past
 
 
-def _not_here(what: str) -> Declined:
-    return Declined(
-        Why.NOT_HERE,
+def _not_here(what: str) -> DeclinedRequest:
+    return DeclinedRequest(
+        DeclineReason.NOT_HERE,
         f"to {what} requires reading the cluster's log: use the command of memsieve with "
         "--kafka, or serve the API on its own store with --store",
     )
 
 
-def unknown(what: Literal["memory", "decision", "question"], identity: str) -> Declined:
+def unknown(what: Literal["memory", "decision", "question"], identity: str) -> DeclinedRequest:
     """Return that nothing has an id; also used for what the caller may not see."""
     field = {"memory": "memory_id", "decision": "decision_id", "question": "review_id"}[what]
-    return Declined(Why.UNKNOWN, f"no {what} in your scopes has the id {identity}", field)
+    return DeclinedRequest(
+        DeclineReason.UNKNOWN, f"no {what} in your scopes has the id {identity}", field
+    )
 
 
-def changed(identity: MemoryId) -> Declined:
+def changed(identity: MemoryId) -> DeclinedRequest:
     """Return that a memory has changed since the request was made."""
-    return Declined(
-        Why.CONFLICT,
+    return DeclinedRequest(
+        DeclineReason.CONFLICT,
         f"memory {identity} has changed meanwhile; check it and ask again",
         "memory_id",
     )
@@ -318,26 +332,30 @@ def is_forgotten(memory: Memory) -> bool:
 
 
 def require_told(memory: Memory) -> None:
-    """Raise Declined if a memory is forgotten."""
+    """Raise DeclinedRequest if a memory is forgotten."""
     if is_forgotten(memory):
-        raise Declined(Why.FORGOTTEN, f"memory {memory.id} is forgotten", "memory_id")
+        raise DeclinedRequest(
+            DeclineReason.FORGOTTEN, f"memory {memory.id} is forgotten", "memory_id"
+        )
 
 
 def require_live(memory: Memory) -> None:
-    """Raise Declined if a memory is not live."""
+    """Raise DeclinedRequest if a memory is not live."""
     require_told(memory)
     if not memory.live:
         said = f"memory {memory.id} is not live: {standing(memory)}"
         by = None if memory.superseded is None else memory.superseded.by
         remedy = "undo its retirement first" if by is None else f"ask for {by} instead"
-        raise Declined(Why.CONFLICT, f"{said}; {remedy}", "memory_id")
+        raise DeclinedRequest(DeclineReason.CONFLICT, f"{said}; {remedy}", "memory_id")
 
 
 def require_free(memory: Memory) -> None:
-    """Raise Declined if a memory is not live or is pinned."""
+    """Raise DeclinedRequest if a memory is not live or is pinned."""
     require_live(memory)
     if memory.pinned:
-        raise Declined(Why.CONFLICT, f"memory {memory.id} is pinned; unpin it first", "memory_id")
+        raise DeclinedRequest(
+            DeclineReason.CONFLICT, f"memory {memory.id} is pinned; unpin it first", "memory_id"
+        )
 
 
 def scope_of(decision: Decision) -> ScopeName | None:
@@ -365,5 +383,5 @@ def _place_of(after: str) -> tuple[str, str]:
         at, identity = base64.urlsafe_b64decode(after).decode().split("\n")
     except (ValueError, binascii.Error) as error:
         said = "after is not a place in this list; give `after` of the last answer, or leave it out"
-        raise Declined(Why.UNFIT, said, "after") from error
+        raise DeclinedRequest(DeclineReason.UNFIT, said, "after") from error
     return at, identity

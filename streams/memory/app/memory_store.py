@@ -20,27 +20,27 @@ from streams.changes.core.history import standing
 from streams.clock.system import SystemClock
 from streams.dead_letters.app import why_set_aside
 from streams.forget.app.forgetting import (
-    Forgot,
-    Means,
-    Unknown,
-    Wanted,
+    ForgetResponses,
+    ForgetTarget,
+    PlanningDependencies,
+    UnknownTarget,
     forget_with,
     in_full,
     key_of,
 )
 from streams.forget.app.scrubbing import scrub
-from streams.inspect.app import Told, ToldVersion, explained, told, told_version
+from streams.inspect.app import ExplainedDecision, ExplainedVersion, explained, told, told_version
 from streams.memory.app.holding import Resources
 from streams.memory.app.lifecycle import scope_of
 from streams.model.ports import Index, NoStore
 from streams.recall.app import loading, recalling
 from streams.recall.app.loading import SearchResult
-from streams.recall.core.recall import Block
+from streams.recall.core.recall import PromptBlock
 from streams.reviews.app import Reviews, answer_to
 from streams.stage.core.decide import target_of
 from streams.stage.core.lineage import Wish
-from streams.stage.core.reviewing import Question
-from streams.stage.core.tombstones import Key
+from streams.stage.core.reviewing import ReviewQuestion
+from streams.stage.core.tombstones import TombstoneKey
 from streams.stage.flow.dead_letters import oversized
 from streams.store.app import wiring
 from streams.store.app.client import (
@@ -52,8 +52,8 @@ from streams.store.app.client import (
     settled,
 )
 from streams.store.app.conflicts import KeptMemory, among, conflicts_of, kept
-from streams.store.app.embedding import Chosen
-from streams.store.app.failures import NotFound, UsageError
+from streams.store.app.embedding import ChosenModel
+from streams.store.app.failures import UnknownId, UsageError
 from streams.store.app.reading import LogTarget, in_order
 from streams.store.app.requests import author_of, request
 
@@ -73,7 +73,7 @@ class MemoryStore:
     def __init__(
         self,
         target: LogTarget,
-        chosen: Chosen,
+        chosen: ChosenModel,
         opening: Callable[[], AbstractAsyncContextManager[Resources]],
         note: Callable[[str], None],
         wait: float,
@@ -119,49 +119,49 @@ class MemoryStore:
 
     async def add(
         self, events: Sequence[Remember], done: Callable[[int], None] = lambda _: None
-    ) -> list[Told]:
+    ) -> list[ExplainedDecision]:
         """Decide on events in order, and apply the decisions.
 
         `done` receives the number of events decided on since its last call. Raises UsageError if an
         event became a dead letter instead.
         """
-        made, size = list[Told](), self._target.settings.run.batch_records
+        made, size = list[ExplainedDecision](), self._target.settings.run.batch_records
         for start in range(0, len(events), size):
             batch = events[start : start + size]
             made += await self._change(self._add(batch))
             done(len(batch))
         return made
 
-    async def update(self, identity: str, said: Mapping[str, object]) -> Told:
+    async def update(self, identity: str, said: Mapping[str, object]) -> ExplainedDecision:
         """Give a live memory the text of an event, as its producer would.
 
-        Raises NotFound, ValidationError, and UsageError if no event may do that.
+        Raises UnknownId, ValidationError, and UsageError if no event may do that.
         """
         return await self._change(self._update(identity, said))
 
-    async def undo(self, identity: str, wish: Wish) -> list[Told]:
+    async def undo(self, identity: str, wish: Wish) -> list[ExplainedDecision]:
         """Undo a decision, or the decision on an event; return the new decisions, the undo first.
 
-        Raises NotFound, CannotUndo and Ambiguous.
+        Raises UnknownId, CannotUndo and AmbiguousPrefix.
         """
         return await self._change(self._undo(identity, wish))
 
-    async def forget(self, wanted: Wanted, wish: Wish, *, later: bool) -> Forgot:
+    async def forget(self, wanted: ForgetTarget, wish: Wish, *, later: bool) -> ForgetResponses:
         """Forget what is wanted, and unless `later` scrub it from the files at once.
 
-        Raises NotFound and Ambiguous. All other calls wait meanwhile.
+        Raises UnknownId and AmbiguousPrefix. All other calls wait meanwhile.
         """
         return await self._change(self._forget(wanted, wish, later=later))
 
-    async def pin(self, identity: str, wish: Wish, *, pinned: bool) -> Told:
-        """Keep a live memory as it is, or let it go again. Raises NotFound, and UsageError."""
+    async def pin(self, identity: str, wish: Wish, *, pinned: bool) -> ExplainedDecision:
+        """Keep a live memory as it is, or let it go again. Raises UnknownId, and UsageError."""
 
         def asked(memory: Memory) -> Event:
             return _asked(Pin, memory, wish, memory_id=memory.id, pinned=pinned)
 
         return await self._change(self._ask(identity, asked))
 
-    async def retire(self, identity: str, wish: Wish, reason: Ended) -> Told:
+    async def retire(self, identity: str, wish: Wish, reason: Ended) -> ExplainedDecision:
         """End a live memory that is not pinned; none takes its place. Raises as `pin` does."""
 
         def asked(memory: Memory) -> Event:
@@ -171,7 +171,7 @@ class MemoryStore:
 
         return await self._change(self._ask(identity, asked))
 
-    async def rate(self, identity: str, wish: Wish, counts: Mapping[str, int]) -> Told:
+    async def rate(self, identity: str, wish: Wish, counts: Mapping[str, int]) -> ExplainedDecision:
         """Add to how often a live memory was accessed, was helpful or harmful. Raises as `pin`."""
 
         def asked(memory: Memory) -> Event:
@@ -179,21 +179,21 @@ class MemoryStore:
 
         return await self._change(self._ask(identity, asked))
 
-    async def questions(self) -> list[Question]:
+    async def questions(self) -> list[ReviewQuestion]:
         """Return every question to a person, the newest first."""
         async with self._gate.shared():
             return await self._questions()
 
-    async def answer(self, identity: str, verdict: str, wish: Wish) -> Told:
-        """Settle an open question. Raises NotFound, and UsageError where that is too late."""
+    async def answer(self, identity: str, verdict: str, wish: Wish) -> ExplainedDecision:
+        """Settle an open question. Raises UnknownId, and UsageError where that is too late."""
         return await self._change(self._answer(identity, verdict, wish))
 
-    async def search(self, asked: loading.Asked) -> SearchResult:
+    async def search(self, asked: loading.SearchRequest) -> SearchResult:
         """Return the memories nearest to a query, with those of one fact in one entry."""
         async with self._gate.shared():
             return await self._held.loading.search(asked)
 
-    async def recall(self, asked: recalling.Asked) -> tuple[Block, str | None]:
+    async def recall(self, asked: recalling.RecallRequest) -> tuple[PromptBlock, str | None]:
         """Return a scope's block of memories for a prompt, and what `recalling.nothing` says."""
         async with self._gate.shared():
             held = self._held
@@ -203,12 +203,12 @@ class MemoryStore:
             return block, await recalling.nothing(index, block, asked, most=most)
 
     async def explain(self, identity: str) -> list[str]:
-        """Explain a decision, an event or a memory. Raises NotFound and Ambiguous."""
+        """Explain a decision, an event or a memory. Raises UnknownId and AmbiguousPrefix."""
         async with self._gate.shared():
             reader = self._held.reader
             what, entries = await reader.about(identity) if identity else ("", [])
             if not entries:
-                raise NotFound(
+                raise UnknownId(
                     f"no decision, event or memory in {reader.place} has the id {identity}"
                 )
             return await explained(reader, identity, what, entries)
@@ -224,14 +224,14 @@ class MemoryStore:
             on_memories = await reader.on_memories([MemoryId(identity)])
             return frozenset(map(scope_of, [*on_events.values(), *on_memories]))
 
-    async def history(self, identity: str) -> list[ToldVersion]:
-        """Return the versions of a memory, oldest first. Raises NotFound and Ambiguous."""
+    async def history(self, identity: str) -> list[ExplainedVersion]:
+        """Return the versions of a memory, oldest first. Raises UnknownId and AmbiguousPrefix."""
         async with self._gate.shared():
             life = await history(self._held.reader, await self._in_full(identity))
         return [told_version(version) for version in life.versions]
 
     async def memory(self, identity: str) -> KeptMemory:
-        """Return the current version of a memory, live or not. Raises NotFound and Ambiguous."""
+        """Return a memory's current version, live or not. Raises UnknownId and AmbiguousPrefix."""
         async with self._gate.shared():
             memory = await self._memory(identity)
             return kept(memory, await conflicts_of(await self._index(), [memory.id]))
@@ -263,7 +263,7 @@ class MemoryStore:
         self._open = None
         await self._resources.aclose()
 
-    async def _key(self) -> Key:
+    async def _key(self) -> TombstoneKey:
         """Return the key of tombstones; if a store has none, make one and reopen the store with it."""
         target = self._target
         is_new = wiring.forget_key(target.settings.forget, target.directory) is None
@@ -295,20 +295,20 @@ class MemoryStore:
         async with self._gate.alone():
             await self._let_go()
 
-    async def _add(self, events: Sequence[Remember]) -> list[Told]:
+    async def _add(self, events: Sequence[Remember]) -> list[ExplainedDecision]:
         async with self._changing() as held:
             return await self._told(await held.client().submit(events))
 
-    async def _told(self, responses: Sequence[Response]) -> list[Told]:
+    async def _told(self, responses: Sequence[Response]) -> list[ExplainedDecision]:
         """Describe the decisions on events.
 
-        Raises Undecided if one was not decided on in time, and UsageError if one became a dead
-        letter or came too late.
+        Raises DecisionTimeout if one was not decided on in time, and UsageError if one became a
+        dead letter or came too late.
         """
         require_decided(responses, self._wait)
         return [await self._told_one(one) for one in responses]
 
-    async def _told_one(self, response: Response) -> Told:
+    async def _told_one(self, response: Response) -> ExplainedDecision:
         own, first = response.own, response.first
         if own is None:
             raise TypeError("an event has no decision")
@@ -322,7 +322,7 @@ class MemoryStore:
             first = found.get(own.decision_id)
         return told(own, first)
 
-    async def _update(self, identity: str, said: Mapping[str, object]) -> Told:
+    async def _update(self, identity: str, said: Mapping[str, object]) -> ExplainedDecision:
         async with self._changing() as held:
             memory = await self._live(identity)
             given = {"occurred_at": told_after(memory), **said}
@@ -335,7 +335,7 @@ class MemoryStore:
             responses = await renewed(held.client(), asked, memory, author)
             return (await self._told(responses))[-1]
 
-    async def _ask(self, identity: str, asked: Callable[[Memory], Event]) -> Told:
+    async def _ask(self, identity: str, asked: Callable[[Memory], Event]) -> ExplainedDecision:
         """Have a request decided on that is about a live memory; again if that has changed."""
         async with self._changing() as held:
             client = held.client()
@@ -345,15 +345,15 @@ class MemoryStore:
             [decided] = await self._told(responses)
             return decided
 
-    async def _questions(self) -> list[Question]:
+    async def _questions(self) -> list[ReviewQuestion]:
         held = self._held
         return (await Reviews(held.log, held.reader).questions()).all()
 
-    async def _answer(self, identity: str, verdict: str, wish: Wish) -> Told:
+    async def _answer(self, identity: str, verdict: str, wish: Wish) -> ExplainedDecision:
         async with self._changing() as held:
             every = {one.review.id: one for one in await self._questions()}
             if identity not in every:
-                raise NotFound(f"no question in {self._held.reader.place} has the id {identity}")
+                raise UnknownId(f"no question in {self._held.reader.place} has the id {identity}")
             question = every[identity]
             if question.state != "open":
                 raise UsageError(f"question {identity} is closed: {question.state}")
@@ -364,28 +364,28 @@ class MemoryStore:
                 raise UsageError(f"question {identity}: the answer came too late; nothing changed")
             return decided
 
-    async def _undo(self, identity: str, wish: Wish) -> list[Told]:
+    async def _undo(self, identity: str, wish: Wish) -> list[ExplainedDecision]:
         async with self._changing() as held:
             undone = None
             if identity:
                 undone = await undo(held.client(), held.reader, identity, wish, self._note)
             if undone is None:
-                raise NotFound(f"no decision in {held.reader.place} has the id {identity}")
+                raise UnknownId(f"no decision in {held.reader.place} has the id {identity}")
             require_decided(undone[1], self._wait)
             decided = settled(undone[1])
             if isinstance(decided[0], Ignore):
                 raise UsageError(f"nothing was undone: {told(decided[0]).why}")
             return [told(one) for one in decided]
 
-    async def _forget(self, wanted: Wanted, wish: Wish, *, later: bool) -> Forgot:
+    async def _forget(self, wanted: ForgetTarget, wish: Wish, *, later: bool) -> ForgetResponses:
         async with self._gate.alone():
             try:
                 meant, key = await in_full(wanted, self._held.reader), await self._key()
                 held, chosen = self._held, self._chosen
-                means = Means(key, chosen.policy, chosen.embedder, held.judging)
+                means = PlanningDependencies(key, chosen.policy, chosen.embedder, held.judging)
                 forgot = await forget_with(held.client(), held.log, means, meant, wish, self._note)
-            except Unknown as error:
-                raise NotFound(str(error)) from error
+            except UnknownTarget as error:
+                raise UnknownId(str(error)) from error
             require_decided(forgot.responses, self._wait)
             settled(forgot.responses)
             if not later:
@@ -409,7 +409,7 @@ class MemoryStore:
             return known
         full = await reader.memory_id(identity) if identity else None
         if full is None:
-            raise NotFound(f"no memory in {reader.place} has the id {identity}")
+            raise UnknownId(f"no memory in {reader.place} has the id {identity}")
         return full
 
     async def _index(self) -> Index:

@@ -5,10 +5,10 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from functools import partial
 
 from streams.clock.system import SystemClock
-from streams.forget.app.forgetting import Means, key_of
+from streams.forget.app.forgetting import PlanningDependencies, key_of
 from streams.log.threads import abandonable
 from streams.memory.app.holding import connecting, holding
-from streams.memory.app.lifecycle import Lifecycle, Past
+from streams.memory.app.lifecycle import Lifecycle, LogHistory
 from streams.memory.app.memory_store import MemoryStore
 from streams.memory.app.queueing import Cluster, Queue
 from streams.recall.app.loading import loading, require_judge
@@ -57,8 +57,8 @@ async def _of_store(settings: Settings, report: Callable[[str], None]) -> AsyncG
     chosen = await abandonable(partial(for_store, settings, report))
     target = LogTarget.of_store(chosen.settings)
     async with holding(target, chosen, report, forgets=True) as held:
-        means = Means(key_of(target), chosen.policy, chosen.embedder, held.judging)
-        past = Past(held.log, held.reader)
+        means = PlanningDependencies(key_of(target), chosen.policy, chosen.embedder, held.judging)
+        past = LogHistory(held.log, held.reader)
         queue = Queue(held.client(), held.log, masked=chosen.policy.screens)
         try:
             yield Lifecycle(held.loading, queue, held.count, SystemClock(), past, means)
@@ -84,5 +84,5 @@ async def _of_cluster(
             cluster,
         )
         count = wiring.token_counter(settings.embedder, report)
-        past = Past(cluster, reader_of(cluster, target)) if reads_past else None
+        past = LogHistory(cluster, reader_of(cluster, target)) if reads_past else None
         yield Lifecycle(found, deciding, count, SystemClock(), past)

@@ -25,7 +25,7 @@ _REUSED = Poison(
 
 
 @dataclass(frozen=True)
-class Told:
+class EventResult:
     """The result of an event: its decision, None if there is none yet, or why it is refused.
 
     `repeated`: the event is a repetition, and the decision is the earlier one.
@@ -37,17 +37,17 @@ class Told:
     refused: Poison | None = None
 
 
-Decide: TypeAlias = Callable[[Sequence[Event]], Awaitable[list[Told]]]
+Decide: TypeAlias = Callable[[Sequence[Event]], Awaitable[list[EventResult]]]
 
 
 class Deciding(Protocol):
     """The port through which events become decisions."""
 
-    async def decide(self, events: Sequence[Event]) -> list[Told]:
+    async def decide(self, events: Sequence[Event]) -> list[EventResult]:
         """Decide on events in order; return the result of each."""
         ...
 
-    async def publish(self, events: Sequence[Event]) -> list[Told]:
+    async def publish(self, events: Sequence[Event]) -> list[EventResult]:
         """Make events durable, to be decided on in order."""
         ...
 
@@ -78,7 +78,7 @@ class Queue:
         self._turn = asyncio.Lock()
         self._worker: asyncio.Task[None] | None = None
 
-    async def decide(self, events: Sequence[Event]) -> list[Told]:
+    async def decide(self, events: Sequence[Event]) -> list[EventResult]:
         asked = _Asked(events, asyncio.get_running_loop().create_future())
         self._waiting.append(asked)
         if self._worker is None or self._worker.done():
@@ -123,12 +123,12 @@ class Queue:
             for one in batch:
                 one.tell(list(islice(told, len(one.events))))
 
-    async def _at_once(self, events: Sequence[Event]) -> list[Told]:
+    async def _at_once(self, events: Sequence[Event]) -> list[EventResult]:
         reused = await self._reused(events)
         fit = [event for at, event in enumerate(events) if at not in reused]
         responses = iter(await self._client.submit(fit) if fit else [])
         return [
-            Told(event, refused=_REUSED)
+            EventResult(event, refused=_REUSED)
             if at in reused
             else await _told(self._log, next(responses))
             for at, event in enumerate(events)
@@ -162,12 +162,12 @@ class Cluster:
         self._publisher = publisher
         self._log = log
 
-    async def decide(self, events: Sequence[Event]) -> list[Told]:
+    async def decide(self, events: Sequence[Event]) -> list[EventResult]:
         responses = await self._client.submit(events)
         return [await _told(self._log, one) for one in responses]
 
-    async def publish(self, events: Sequence[Event]) -> list[Told]:
-        return [Told(one.event) for one in await self._publisher.submit(events)]
+    async def publish(self, events: Sequence[Event]) -> list[EventResult]:
+        return [EventResult(one.event) for one in await self._publisher.submit(events)]
 
     def alone(self) -> AbstractAsyncContextManager[Decide]:
         return nullcontext(self.decide)
@@ -178,9 +178,9 @@ class _Asked:
     """Events whose sender waits for the results."""
 
     events: Sequence[Event]
-    told: asyncio.Future[list[Told]]
+    told: asyncio.Future[list[EventResult]]
 
-    def tell(self, told: list[Told]) -> None:
+    def tell(self, told: list[EventResult]) -> None:
         if not self.told.done():  # else the caller was cancelled
             self.told.set_result(told)
 
@@ -189,8 +189,8 @@ class _Asked:
             self.told.set_exception(error)
 
 
-async def _told(log: Log, response: Response) -> Told:
+async def _told(log: Log, response: Response) -> EventResult:
     event, decision = response.event, response.decision
     if isinstance(decision, Reject):
-        return Told(event, refused=await why_set_aside(log, decision))
-    return Told(event, decision, repeated=response.first is not None)
+        return EventResult(event, refused=await why_set_aside(log, decision))
+    return EventResult(event, decision, repeated=response.first is not None)

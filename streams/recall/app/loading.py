@@ -19,14 +19,14 @@ from schemas.memories import Memory
 from streams.clock.system import SystemClock
 from streams.embedding.remembering import RememberingEmbedder
 from streams.log.threads import abandonable
-from streams.model.embedding import Embedded, Vector
+from streams.model.embedding import TextVector, Vector
 from streams.model.identity import content_key
-from streams.model.neighbours import Stored
+from streams.model.neighbours import StoredMemory
 from streams.model.policy import Policy
 from streams.model.ports import Embedder, Index
 from streams.model.wordings import texts_of
-from streams.recall.core.loading import Entry, Found, Way
-from streams.recall.flow import Bounds, How, Loaded, Loader, Verify, Wanted
+from streams.recall.core.loading import Candidate, FactEntry, Way
+from streams.recall.flow import Bounds, CombiningOptions, LoadedEntries, Loader, ScopeSearch, Verify
 from streams.stage.core.consolidation import proposed
 from streams.stage.flow.judging import Judging
 from streams.store.app import embedding, policies, wiring
@@ -54,7 +54,7 @@ _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 """The time of texts without one: each is one second later than the text before it."""
 
 
-class Unknown(ValueError):
+class UnknownMemory(ValueError):
     """No live memory of the scope has the id."""
 
 
@@ -65,15 +65,15 @@ class Overrides(Record):
     threshold: Unit | None = None
     verify: Verify | None = None
 
-    def how(self, settings: LoadSettings) -> How:
-        return How(
+    def how(self, settings: LoadSettings) -> CombiningOptions:
+        return CombiningOptions(
             deduplicate=settings.enabled if self.deduplicate is None else self.deduplicate,
             similarity_min=settings.threshold if self.threshold is None else self.threshold,
             verify=self.verify or settings.verify,
         )
 
 
-class Asked(Overrides):
+class SearchRequest(Overrides):
     """A search of one scope: what is nearest to a query, as at most `limit` entries."""
 
     scope: Scope
@@ -185,10 +185,10 @@ class Loading:
         bounds = Bounds(settings.candidates_max, settings.pairs_max, settings.cache_entries)
         self._loader = Loader(judging, policy, bounds)
 
-    async def search(self, asked: Asked) -> SearchResult:
+    async def search(self, asked: SearchRequest) -> SearchResult:
         """Return the memories nearest to a query, with those of one fact in one entry."""
         weight = asked.lexical_weight
-        wanted = Wanted(
+        wanted = ScopeSearch(
             scope=asked.scope,
             query=asked.query,
             limit=asked.limit,
@@ -206,7 +206,7 @@ class Loading:
         return [] if scope in known else scopes_like(scope, known)
 
     async def deduplicate(self, given: Given) -> Grouping:
-        """Group what is given by fact. Raises Unknown for ids that the scope does not have."""
+        """Group what is given by fact. Raises UnknownMemory for an id that the scope lacks."""
         found = await (self._stored(given) if given.ids else self._said(given))
         how = given.how(self._settings)
         loaded = await self._loader.group(found, given.scope, how)
@@ -222,14 +222,16 @@ class Loading:
         [embedded] = await self._embedder.embed([query])
         return embedded.vector
 
-    async def _stored(self, given: Given) -> list[Found]:
+    async def _stored(self, given: Given) -> list[Candidate]:
         held = await (await self.index()).get(given.ids)
         return [_live(identity, held.get(identity), given.scope) for identity in given.ids]
 
-    async def _said(self, given: Given) -> list[Found]:
+    async def _said(self, given: Given) -> list[Candidate]:
         embedded = await self._embedder.embed(given.texts)
         memories = _memories(given.scope, given.texts, embedded)
-        return [Found(memory, one.vector) for memory, one in zip(memories, embedded, strict=True)]
+        return [
+            Candidate(memory, one.vector) for memory, one in zip(memories, embedded, strict=True)
+        ]
 
 
 async def live_scopes(index: Index) -> Counter[ScopeName]:
@@ -284,14 +286,14 @@ def thorough(settings: Settings) -> Settings:
     return settings.model_copy(update={"load": load})
 
 
-def load(scope: str, query: str, *, store: Path | str | None = None, **asked: Any) -> SearchResult:  # noqa: ANN401 - fields of Asked
+def load(scope: str, query: str, *, store: Path | str | None = None, **asked: Any) -> SearchResult:  # noqa: ANN401 - fields of SearchRequest
     """Search a scope of an embedded store.
 
     For scripts: it reads the log from its beginning, and blocks; for repeated searches keep a
-    Loading from `loading`. `asked` may hold the other fields of Asked. Raises ValueError for an
-    invalid request, such as a scope with a wildcard.
+    Loading from `loading`. `asked` may hold the other fields of SearchRequest. Raises ValueError
+    for an invalid request, such as a scope with a wildcard.
     """
-    wanted = Asked.model_validate({"scope": scope, "query": query, **asked})
+    wanted = SearchRequest.model_validate({"scope": scope, "query": query, **asked})
     settings = thorough(configuration.load({} if store is None else {"store": store}))
 
     async def once() -> SearchResult:
@@ -314,7 +316,9 @@ def hints(scope: ScopeName, result: SearchResult) -> list[Consolidate]:
     ]
 
 
-def _memories(scope: ScopeName, texts: Sequence[str], embedded: Sequence[Embedded]) -> list[Memory]:
+def _memories(
+    scope: ScopeName, texts: Sequence[str], embedded: Sequence[TextVector]
+) -> list[Memory]:
     """Return texts as memories, each later than the one before, with ids derived from the texts."""
     before = Counter[str]()
     memories: list[Memory] = []
@@ -337,15 +341,15 @@ def _memories(scope: ScopeName, texts: Sequence[str], embedded: Sequence[Embedde
     return memories
 
 
-def _live(identity: MemoryId, stored: Stored | None, scope: ScopeName) -> Found:
-    """Return a live memory of a scope. Raises Unknown otherwise, also for one of another scope."""
+def _live(identity: MemoryId, stored: StoredMemory | None, scope: ScopeName) -> Candidate:
+    """Return a live memory of a scope. Raises UnknownMemory otherwise, also for another scope's."""
     known = stored is not None and stored.memory.scope == scope and stored.memory.live
     if stored is None or stored.vector is None or not known:
-        raise Unknown(f"no live memory of scope {scope} has the id {identity}")
-    return Found(stored.memory, stored.vector)
+        raise UnknownMemory(f"no live memory of scope {scope} has the id {identity}")
+    return Candidate(stored.memory, stored.vector)
 
 
-def _result(loaded: Loaded, known: Conflicts) -> SearchResult:
+def _result(loaded: LoadedEntries, known: Conflicts) -> SearchResult:
     return SearchResult(
         entries=tuple(_shown(entry, known) for entry in loaded.entries),
         found=loaded.found,
@@ -355,7 +359,7 @@ def _result(loaded: Loaded, known: Conflicts) -> SearchResult:
     )
 
 
-def _shown(entry: Entry, known: Conflicts) -> ShownEntry:
+def _shown(entry: FactEntry, known: Conflicts) -> ShownEntry:
     return ShownEntry(
         text=entry.told.text,
         way=entry.told.way,
@@ -372,6 +376,6 @@ def _shown(entry: Entry, known: Conflicts) -> ShownEntry:
     )
 
 
-def _group(entry: Entry, place: Mapping[MemoryId, int]) -> Group:
+def _group(entry: FactEntry, place: Mapping[MemoryId, int]) -> Group:
     members = tuple(place[one.memory.id] for one in entry.members)
     return Group(text=entry.told.text, way=entry.told.way, members=members)

@@ -13,7 +13,7 @@ from pydantic import Field
 from schemas.base import MemoryId, Record, Scope, ScopeName, Text
 from schemas.memories import Memory
 from streams.model.embedding import Vector
-from streams.model.neighbours import Stored
+from streams.model.neighbours import StoredMemory
 from streams.model.ports import Embedder, Index, Log, Query, Unusable
 from streams.model.wordings import other_than_shown
 from streams.recall.app.loading import live_scopes, nothing_in, scopes_like
@@ -22,11 +22,11 @@ from streams.recall.core.recall import (
     BUDGET,
     LASTING_MAX,
     RECENT_MAX,
-    Block,
     CountTokens,
-    Near,
-    Recalled,
-    Why,
+    PromptBlock,
+    QuerySimilarity,
+    RecalledMemory,
+    RecallReason,
     block_of_scope,
     block_of_several,
     choose,
@@ -49,7 +49,7 @@ VectorOf: TypeAlias = Callable[[str], Awaitable[Vector]]
 """Embeds a query with the model of the searched memories."""
 
 
-class Asked(Record):
+class RecallRequest(Record):
     """What is to be recalled: of a scope, or with `across` of that scope and all below it.
 
     With a query what is nearest to it; without one what lasts and what is new, or across scopes
@@ -88,11 +88,11 @@ class Recaller:
         self._count = count
         self._following = LogProjection(log)
 
-    async def recall(self, asked: Asked) -> Block:
+    async def recall(self, asked: RecallRequest) -> PromptBlock:
         """Return the block. Raises NoStore if the decisions do not add up."""
         return await recalled(await self._following.index(), asked, self._embedded, self._count)
 
-    async def nothing(self, block: Block, asked: Asked) -> str | None:
+    async def nothing(self, block: PromptBlock, asked: RecallRequest) -> str | None:
         """Do as the function `nothing`, however many memories there are."""
         return await nothing(await self._following.index(), block, asked)
 
@@ -106,7 +106,9 @@ class Recaller:
         return self._load()
 
 
-async def recalled(index: Index, asked: Asked, vector_of: VectorOf, count: CountTokens) -> Block:
+async def recalled(
+    index: Index, asked: RecallRequest, vector_of: VectorOf, count: CountTokens
+) -> PromptBlock:
     """Return a block from an index. Raises Unusable for patterns over too many memories."""
     stored = [
         one
@@ -132,8 +134,8 @@ async def recalled(index: Index, asked: Asked, vector_of: VectorOf, count: Count
 
 async def nothing(
     index: Index,
-    block: Block,
-    asked: Asked,
+    block: PromptBlock,
+    asked: RecallRequest,
     *,
     named: Callable[[ScopeName], bool] = lambda _: True,
     most: int | None = None,
@@ -156,7 +158,7 @@ async def nothing(
 
 async def _similarities(
     index: Index, query: str, number: int, memories: Sequence[Memory], vector_of: VectorOf
-) -> Mapping[MemoryId, Near]:
+) -> Mapping[MemoryId, QuerySimilarity]:
     """Return the similarities to the query of the nearest memories of each scope."""
     scopes = sorted({memory.scope for memory in memories if memory.live})
     if not scopes:
@@ -164,14 +166,14 @@ async def _similarities(
     vector = await vector_of(query)
     hits = await index.search([Query(scope, vector, number, floor=-1.0) for scope in scopes])
     return {
-        stored.memory.id: Near(found[0], other_than_shown(stored.memory, found[1]))
+        stored.memory.id: QuerySimilarity(found[0], other_than_shown(stored.memory, found[1]))
         for of_scope in hits
         for stored in of_scope
         if (found := stored.nearest(vector)) is not None
     }
 
 
-def _patterns(stored: Sequence[Stored], asked: Asked) -> list[Recalled]:
+def _patterns(stored: Sequence[StoredMemory], asked: RecallRequest) -> list[RecalledMemory]:
     """Return memories that many scopes state in nearly the same words."""
     memories: list[Memory] = []
     vectors: list[Vector] = []
@@ -185,7 +187,7 @@ def _patterns(stored: Sequence[Stored], asked: Asked) -> list[Recalled]:
             f"for among {MEMORIES_MAX:,} at most: name a narrower scope"
         )
     groups = alike(memories, vectors)
-    return together(groups, Why.PATTERN, number=asked.number, scopes_min=SCOPES_MIN)
+    return together(groups, RecallReason.PATTERN, number=asked.number, scopes_min=SCOPES_MIN)
 
 
 @asynccontextmanager
@@ -218,7 +220,7 @@ def recall(
     turn should keep a Recaller from `recalling`. Raises ValueError for an invalid request, such as
     a scope with a wildcard.
     """
-    asked = Asked.model_validate({"scope": scope, "query": query, "budget": budget})
+    asked = RecallRequest.model_validate({"scope": scope, "query": query, "budget": budget})
     settings = configuration.load({} if store is None else {"store": store})
 
     async def once() -> str:

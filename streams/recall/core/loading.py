@@ -14,11 +14,11 @@ from schemas.base import MemoryId
 from schemas.decisions import Band
 from schemas.memories import Memory
 from streams.model.embedding import NEAR_TIE, SIMILARITY_DECIMALS, Vector, similarity
-from streams.model.merge import Part, append
+from streams.model.merge import MergePart, append
 from streams.model.neighbours import Neighbour
 from streams.model.policy import Rules
 from streams.stage.core.cannot_link import are_apart
-from streams.stage.core.consolidation import Related, cohesive
+from streams.stage.core.consolidation import RelatedPair, cohesive
 from streams.stage.core.decide import part_of
 from streams.text.reading import TextAnalyzer
 
@@ -28,7 +28,7 @@ each member adds sentence by sentence, or from a language model."""
 
 
 @dataclass(frozen=True)
-class Found:
+class Candidate:
     """A live memory that a search found.
 
     Results are ranked by `score`, highest first. `similarity` to the query is None if it was not
@@ -43,7 +43,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Told:
+class EntryText:
     """A text that represents several memories, and how it was made."""
 
     text: str
@@ -51,14 +51,14 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Entry:
+class FactEntry:
     """Memories that are one fact, in the order of the results, and the shown text."""
 
-    members: tuple[Found, ...]
-    told: Told
+    members: tuple[Candidate, ...]
+    told: EntryText
 
 
-def near(found: Sequence[Found], *, similarity_min: float) -> list[tuple[Memory, Neighbour]]:
+def near(found: Sequence[Candidate], *, similarity_min: float) -> list[tuple[Memory, Neighbour]]:
     """Return the pairs that are similar enough, nearest first; the one seen later leads each pair.
 
     Active memories are not paired with tentative ones, which a joint entry would hide. Memories
@@ -88,18 +88,18 @@ def near(found: Sequence[Found], *, similarity_min: float) -> list[tuple[Memory,
 
 
 def entries(
-    found: Sequence[Found],
-    relations: Sequence[Related],
+    found: Sequence[Candidate],
+    relations: Sequence[RelatedPair],
     rules: Rules,
-    tell: Callable[[Sequence[Memory]], Told | None],
-) -> list[Entry]:
+    tell: Callable[[Sequence[Memory]], EntryText | None],
+) -> list[FactEntry]:
     """Group memories that are one fact into entries, ordered by the best result of each.
 
     When in doubt, keep apart: pairs with guard findings, and groups without a joint text.
     """
     groups = cohesive([one for one in relations if not one.judgement.findings], rules)
     group_of = {identity: group[0] for group in groups for identity in group}
-    members = dict[MemoryId, list[Found]]()
+    members = dict[MemoryId, list[Candidate]]()
     for one in found:
         members.setdefault(group_of.get(one.memory.id, one.memory.id), []).append(one)
     shown = [entry for group in members.values() for entry in _told(group, tell)]
@@ -107,31 +107,35 @@ def entries(
     return sorted(shown, key=lambda entry: place[entry.members[0].memory.id])
 
 
-def tell(memories: Sequence[Memory], readings: TextAnalyzer, *, characters_max: int) -> Told | None:
+def tell(
+    memories: Sequence[Memory], readings: TextAnalyzer, *, characters_max: int
+) -> EntryText | None:
     """Return one text for memories that are one fact, without repetitions.
 
     None if it would be longer than `characters_max` and no memory's own text says everything.
     """
     if len(memories) == 1:
-        return Told(memories[0].text, "alone")
+        return EntryText(memories[0].text, "alone")
     text = append(parts_of(memories), readings).text
     if text in {memory.text.strip() for memory in memories}:
-        return Told(text, "says-all")
-    return Told(text, "joined") if len(text) <= characters_max else None
+        return EntryText(text, "says-all")
+    return EntryText(text, "joined") if len(text) <= characters_max else None
 
 
-def parts_of(memories: Sequence[Memory]) -> tuple[Part, ...]:
+def parts_of(memories: Sequence[Memory]) -> tuple[MergePart, ...]:
     """Return the memories' texts as parts of a merge, oldest first."""
     return tuple(map(part_of, sorted(memories, key=lambda one: (one.last_seen_at, one.id))))
 
 
-def _pair(older: Found, newer: Found) -> tuple[Memory, Neighbour]:
+def _pair(older: Candidate, newer: Candidate) -> tuple[Memory, Neighbour]:
     nearness = similarity(newer.vector, older.vector)
     return newer.memory, Neighbour(older.memory, nearness, Band.REVIEW)
 
 
-def _told(group: Sequence[Found], tell: Callable[[Sequence[Memory]], Told | None]) -> list[Entry]:
+def _told(
+    group: Sequence[Candidate], tell: Callable[[Sequence[Memory]], EntryText | None]
+) -> list[FactEntry]:
     as_one = tell([one.memory for one in group])
     if as_one is not None:
-        return [Entry(tuple(group), as_one)]
-    return [Entry((one,), Told(one.memory.text, "alone")) for one in group]
+        return [FactEntry(tuple(group), as_one)]
+    return [FactEntry((one,), EntryText(one.memory.text, "alone")) for one in group]

@@ -36,7 +36,7 @@ _CONFLICT_WIDTH = 80
 CountTokens = Callable[[str], int]
 
 
-class Why(StrEnum):
+class RecallReason(StrEnum):
     """Why a memory is shown or left out."""
 
     LASTING = "lasting"
@@ -49,11 +49,19 @@ class Why(StrEnum):
     SUPERSEDED = "superseded"
 
 
-_SHOWN = frozenset({Why.LASTING, Why.RECENT, Why.NEAR, Why.SHARED, Why.PATTERN})
+_SHOWN = frozenset(
+    {
+        RecallReason.LASTING,
+        RecallReason.RECENT,
+        RecallReason.NEAR,
+        RecallReason.SHARED,
+        RecallReason.PATTERN,
+    }
+)
 
 
 @dataclass(frozen=True)
-class Recalled:
+class RecalledMemory:
     """A memory that was considered, and why it is shown or not.
 
     `similarity` is to the query, if there was one; `wording` is the nearest variant, None if it is
@@ -62,7 +70,7 @@ class Recalled:
     """
 
     memory: Memory
-    why: Why
+    why: RecallReason
     similarity: float | None = None
     scopes: tuple[ScopeName, ...] = ()
     tokens: int | None = None
@@ -75,7 +83,7 @@ class Recalled:
 
 
 @dataclass(frozen=True)
-class Block:
+class PromptBlock:
     """The text for a prompt, and all memories that were considered, the shown ones first.
 
     `text` is empty if the budget is below `tokens_min`, the length of a block without any memory.
@@ -84,7 +92,7 @@ class Block:
     text: str
     tokens: int
     tokens_min: int
-    recalled: tuple[Recalled, ...]
+    recalled: tuple[RecalledMemory, ...]
 
     def as_json(self) -> dict[str, Any]:
         """Return the block for programs, with stable keys."""
@@ -96,7 +104,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Near:
+class QuerySimilarity:
     """A memory's similarity to a query, and its nearest variant; None if it is the shown text."""
 
     similarity: float
@@ -105,7 +113,7 @@ class Near:
 
 def choose(
     memories: Iterable[Memory], *, lasting_max: int = LASTING_MAX, recent_max: int = RECENT_MAX
-) -> list[Recalled]:
+) -> list[RecalledMemory]:
     """Return all memories of a scope in the order of the block, those to show first.
 
     Show up to `lasting_max` lasting memories (a persistence other than ephemeral, or dangers) and
@@ -117,23 +125,26 @@ def choose(
     others = _without(live, lasting)
     recent = nsmallest(recent_max, others, key=_newest_first)
     shown = [
-        *(Recalled(memory, Why.LASTING) for memory in lasting),
-        *(Recalled(memory, Why.RECENT) for memory in recent),
+        *(RecalledMemory(memory, RecallReason.LASTING) for memory in lasting),
+        *(RecalledMemory(memory, RecallReason.RECENT) for memory in recent),
     ]
     return [
         *sorted(shown, key=lambda one: _urgent_first(one.memory)),
-        *(Recalled(memory, Why.BEYOND_NUMBER) for memory in _without(others, recent)),
+        *(
+            RecalledMemory(memory, RecallReason.BEYOND_NUMBER)
+            for memory in _without(others, recent)
+        ),
         *retired,
     ]
 
 
 def nearest(
     memories: Iterable[Memory],
-    near: Mapping[MemoryId, Near],
+    near: Mapping[MemoryId, QuerySimilarity],
     *,
     number: int,
     several: bool = False,
-) -> list[Recalled]:
+) -> list[RecalledMemory]:
     """Return the memories, those most similar to a query first; at most `number` are shown.
 
     Memories that are not in `near` are not shown. `several` adds the scope of each.
@@ -147,18 +158,18 @@ def nearest(
         score = near[memory.id].similarity if memory.id in near else -1.0
         return memory.id not in shown, _is_tentative(memory), -score, memory.id
 
-    def recalled(memory: Memory) -> Recalled:
-        why = Why.NEAR if memory.id in shown else Why.BEYOND_NUMBER
+    def recalled(memory: Memory) -> RecalledMemory:
+        why = RecallReason.NEAR if memory.id in shown else RecallReason.BEYOND_NUMBER
         scopes = (memory.scope,) if several else ()
         known = near.get(memory.id)
         if known is None:
-            return Recalled(memory, why, scopes=scopes)
-        return Recalled(memory, why, known.similarity, scopes, wording=known.wording)
+            return RecalledMemory(memory, why, scopes=scopes)
+        return RecalledMemory(memory, why, known.similarity, scopes, wording=known.wording)
 
     return [*map(recalled, sorted(live, key=order)), *retired]
 
 
-def shared(memories: Iterable[Memory], *, number: int) -> list[Recalled]:
+def shared(memories: Iterable[Memory], *, number: int) -> list[RecalledMemory]:
     """Return what several scopes remember in the same words, the most widespread first.
 
     Of each group, the memory that ranks first in a block represents all; `number` are shown.
@@ -166,37 +177,37 @@ def shared(memories: Iterable[Memory], *, number: int) -> list[Recalled]:
     groups: dict[str, list[Memory]] = {}
     for memory in sorted(_parted(memories)[0], key=_urgent_first):
         groups.setdefault(normalised(memory.text), []).append(memory)
-    return together(groups.values(), Why.SHARED, number=number, scopes_min=2)
+    return together(groups.values(), RecallReason.SHARED, number=number, scopes_min=2)
 
 
 def together(
-    groups: Iterable[Sequence[Memory]], why: Why, *, number: int, scopes_min: int
-) -> list[Recalled]:
+    groups: Iterable[Sequence[Memory]], why: RecallReason, *, number: int, scopes_min: int
+) -> list[RecalledMemory]:
     """Return the groups that at least `scopes_min` scopes share, the most widespread first.
 
     The first memory of a group represents all; `number` are shown.
     """
-    found: list[Recalled] = []
+    found: list[RecalledMemory] = []
     for group in groups:
         scopes = tuple(sorted({memory.scope for memory in group}))
         if len(scopes) >= scopes_min:
-            found.append(Recalled(group[0], why, scopes=scopes))
+            found.append(RecalledMemory(group[0], why, scopes=scopes))
     found.sort(key=lambda one: (-len(one.scopes), _urgent_first(one.memory)))
     shown, rest = found[:number], found[number:]
     return [
         *sorted(shown, key=lambda one: _is_tentative(one.memory)),
-        *(replace(one, why=Why.BEYOND_NUMBER) for one in rest),
+        *(replace(one, why=RecallReason.BEYOND_NUMBER) for one in rest),
     ]
 
 
 def block_of_scope(
     scope: ScopeName,
     memories: Sequence[Memory],
-    recalled: Sequence[Recalled],
+    recalled: Sequence[RecalledMemory],
     *,
     count: CountTokens,
     budget: int = BUDGET,
-) -> Block:
+) -> PromptBlock:
     """Return the block of one scope, given all its memories."""
     if not memories:
         return _assembled(FIRST_VISIT, (), count=count, budget=budget)
@@ -205,27 +216,27 @@ def block_of_scope(
 
 
 def block_of_several(
-    prefix: str, recalled: Sequence[Recalled], *, count: CountTokens, budget: int = BUDGET
-) -> Block:
+    prefix: str, recalled: Sequence[RecalledMemory], *, count: CountTokens, budget: int = BUDGET
+) -> PromptBlock:
     """Return the block of a scope and all scopes below it."""
     heading = _unless_empty(f"Memory of {prefix} and below", recalled)
     return _assembled(heading, recalled, count=count, budget=budget)
 
 
-def _unless_empty(heading: str, recalled: Sequence[Recalled]) -> str:
+def _unless_empty(heading: str, recalled: Sequence[RecalledMemory]) -> str:
     """Return the heading, with a note if there is no live memory below it."""
     return heading if any(one.memory.live for one in recalled) else f"{heading}\n{_NOTHING}"
 
 
-def _parted(memories: Iterable[Memory]) -> tuple[list[Memory], list[Recalled]]:
+def _parted(memories: Iterable[Memory]) -> tuple[list[Memory], list[RecalledMemory]]:
     """Return the live memories, and the others marked as superseded."""
     live: list[Memory] = []
-    retired: list[Recalled] = []
+    retired: list[RecalledMemory] = []
     for memory in memories:
         if memory.live:
             live.append(memory)
         else:
-            retired.append(Recalled(memory, Why.SUPERSEDED))
+            retired.append(RecalledMemory(memory, RecallReason.SUPERSEDED))
     return live, retired
 
 
@@ -300,32 +311,32 @@ def _plural(number: int, what: str) -> str:
 
 
 def _assembled(
-    heading: str, recalled: Sequence[Recalled], *, count: CountTokens, budget: int
-) -> Block:
+    heading: str, recalled: Sequence[RecalledMemory], *, count: CountTokens, budget: int
+) -> PromptBlock:
     """Return the block that shows as much as the budget allows, whole memories only.
 
     Memories are added in order; one that is too long does not exclude a later, shorter one. The
     final text is counted as a whole: some tokenizers give it more tokens than its lines have.
     """
-    wanted: list[Recalled] = []
-    others: list[Recalled] = []
+    wanted: list[RecalledMemory] = []
+    others: list[RecalledMemory] = []
     for one in recalled:
         (wanted if one.shown else others).append(one)
     live = len(wanted) + sum(one.memory.live for one in others)
     tokens_min = count(_text(heading, [], live))
     if tokens_min > budget:
-        return Block("", 0, tokens_min, (*map(_left_out, wanted), *others))
+        return PromptBlock("", 0, tokens_min, (*map(_left_out, wanted), *others))
     priced = [replace(one, tokens=count(_line(one))) for one in wanted]
     kept = _fitting(priced, budget - count(heading))
     while (tokens := count(text := _text(heading, kept, live))) > budget:
         kept.pop()
     left_out = tuple(_left_out(one) for one in priced if one not in kept)
-    return Block(text, tokens, tokens_min, (*kept, *left_out, *others))
+    return PromptBlock(text, tokens, tokens_min, (*kept, *left_out, *others))
 
 
-def _fitting(priced: Iterable[Recalled], budget: int) -> list[Recalled]:
+def _fitting(priced: Iterable[RecalledMemory], budget: int) -> list[RecalledMemory]:
     """Return the memories that fit into a budget together, added greedily in order."""
-    kept: list[Recalled] = []
+    kept: list[RecalledMemory] = []
     for one in priced:
         tokens = one.tokens or 0
         if tokens <= budget:
@@ -334,11 +345,11 @@ def _fitting(priced: Iterable[Recalled], budget: int) -> list[Recalled]:
     return kept
 
 
-def _left_out(one: Recalled) -> Recalled:
-    return replace(one, why=Why.OVER_BUDGET)
+def _left_out(one: RecalledMemory) -> RecalledMemory:
+    return replace(one, why=RecallReason.OVER_BUDGET)
 
 
-def _text(heading: str, shown: Sequence[Recalled], live: int) -> str:
+def _text(heading: str, shown: Sequence[RecalledMemory], live: int) -> str:
     """Return the text of a block that shows some of `live` memories."""
     certain = [_line(one) for one in shown if not _is_tentative(one.memory)]
     uncertain = [_line(one) for one in shown if _is_tentative(one.memory)]
@@ -350,13 +361,13 @@ def _text(heading: str, shown: Sequence[Recalled], live: int) -> str:
     return "\n".join(lines)
 
 
-def _line(recalled: Recalled) -> str:
+def _line(recalled: RecalledMemory) -> str:
     """Return a memory with all its text on one line, so that no text can imitate another memory."""
     memory = recalled.memory
     category = f"[{memory.category.upper()}] " if memory.category else ""
     title = f"{_one_line(memory.title)}: " if memory.title else ""
     said = [
-        _named(recalled.scopes, alike=recalled.why is Why.PATTERN),
+        _named(recalled.scopes, alike=recalled.why is RecallReason.PATTERN),
         f"seen {times:,}x" if (times := seen(memory)) > 1 else "",
         f"until {memory.valid_until:%Y-%m-%d}" if memory.valid_until else "",
         _contradicted(memory, recalled.conflicts),
@@ -393,7 +404,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _as_json(one: Recalled) -> dict[str, Any]:
+def _as_json(one: RecalledMemory) -> dict[str, Any]:
     memory = one.memory
     return {
         "id": memory.id,

@@ -14,7 +14,7 @@ from streams.store.app import wiring
 from streams.store.app.reading import LogTarget, opened
 from streams.store.app.setting_groups import SinkSettings
 from streams.store.app.settings import InvalidSettings
-from streams.store.flow.past import Bound, Past
+from streams.store.flow.past import Bound, PastDecisions
 from streams.store.world.store_directory import StoreDirectory
 
 Report = Callable[[int, int], None]
@@ -22,14 +22,14 @@ Report = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Rebuilt:
+class RebuildResult:
     """What was built: its place, and the number of memories in it."""
 
     place: str
     memories: int
 
 
-async def rebuild_index(target: LogTarget, report: Report) -> Rebuilt:
+async def rebuild_index(target: LogTarget, report: Report) -> RebuildResult:
     """Rebuild the index next to the one in use, and swap the two when the new one is level.
 
     After an interruption it resumes. The services may keep working; a store must not be written
@@ -48,7 +48,7 @@ async def rebuild_index(target: LogTarget, report: Report) -> Rebuilt:
 
 async def rebuild_sinks(
     target: LogTarget, wanted: SinkSettings, until: Bound | None, report: Report
-) -> Rebuilt:
+) -> RebuildResult:
     """Write the memories as they were before `until`, or the current ones, into new sinks."""
     scratch = ExactIndex()
     async with opened(target) as log, wiring.sinks(wanted, _unheard) as sinks:
@@ -56,14 +56,14 @@ async def rebuild_sinks(
             await _require_new(sink, await log.partitions(DECISIONS.name))
         goals = await _goals(log, until)
         await _follow(log, goals, scratch, sinks, report)
-        return Rebuilt(", ".join(sink.name for sink in sinks), await scratch.count())
+        return RebuildResult(", ".join(sink.name for sink in sinks), await scratch.count())
 
 
 def _unheard(note: str) -> None:
     """Discard a note: a new copy holds nothing that a person could have edited."""
 
 
-async def _rebuild_store(target: LogTarget, report: Report) -> Rebuilt:
+async def _rebuild_store(target: LogTarget, report: Report) -> RebuildResult:
     directory = StoreDirectory(target.settings.store)
     made = directory.require()
     if not made.index.durable:
@@ -84,10 +84,10 @@ async def _rebuild_store(target: LogTarget, report: Report) -> Rebuilt:
             directory.index.replace(before)
         fresh.replace(directory.index)
         shutil.rmtree(before, ignore_errors=True)
-    return Rebuilt(str(directory.index), memories)
+    return RebuildResult(str(directory.index), memories)
 
 
-async def _rebuild_collection(target: LogTarget, report: Report) -> Rebuilt:
+async def _rebuild_collection(target: LogTarget, report: Report) -> RebuildResult:
     index = await wiring.open_collection(target.settings)
     try:
         fresh = await index.beside()
@@ -96,7 +96,7 @@ async def _rebuild_collection(target: LogTarget, report: Report) -> Rebuilt:
                 await _follow(log, await _goals(log, None), fresh, (), report)
         before = await index.put_in_place(fresh)
         await index.drop(before)
-        return Rebuilt(f"collection {await index.collection()}", await index.count())
+        return RebuildResult(f"collection {await index.collection()}", await index.count())
     finally:
         await index.close()
 
@@ -135,7 +135,7 @@ async def _goals(log: Log, until: Bound | None) -> list[int]:
 
 async def _first(log: Log, partition: int, until: Bound, end: int) -> int:
     """Return the offset of the first decision on an event at or behind `until`."""
-    past = Past(log, partition)
+    past = PastDecisions(log, partition)
     while page := await past.page():
         for logged in page:
             decision = logged.decision

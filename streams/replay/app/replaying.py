@@ -12,8 +12,8 @@ from pydantic import SecretStr, TypeAdapter, ValidationError
 
 from schemas.decisions import Decision
 from schemas.topics import DECISIONS, EVENTS
-from streams.model.ports import Log, Record
-from streams.replay.core import Difference, Differences
+from streams.model.ports import Log, LogRecord
+from streams.replay.core import DecisionDifference, DecisionDifferences
 from streams.store.app import policies, processes, wiring
 from streams.store.app.processes import EmbeddedPipeline
 from streams.store.app.product_settings import ForgetSettings
@@ -22,11 +22,11 @@ from streams.store.app.setting_groups import IndexSettings, LogSettings, SinkSet
 from streams.store.app.settings import InvalidSettings
 from streams.store.flow.past import (
     Bound,
-    Decided,
-    DecidedEvents,
-    KeptEvents,
+    EventsFromDecisions,
+    EventsFromTopic,
     KnownVectors,
-    Past,
+    PastDecisions,
+    PastEvent,
     ReplayCursor,
     Selection,
 )
@@ -36,7 +36,7 @@ _FOLLOW_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReplayPlan:
     """What is replayed, and how.
 
     `from_now` starts at the end of the log. `from_events` reads the events topic itself; otherwise
@@ -52,15 +52,15 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Begun:
+class ReplayIdentity:
     """What a store was started for: only the same replay may be resumed in it."""
 
     source: str
     policy: str
-    plan: Plan
+    plan: ReplayPlan
 
 
-_BEGUN = TypeAdapter(Begun)
+_BEGUN = TypeAdapter(ReplayIdentity)
 
 
 class Redecision:
@@ -71,7 +71,7 @@ class Redecision:
         source: Log,
         pipeline: EmbeddedPipeline,
         vectors: KnownVectors,
-        plan: Plan,
+        plan: ReplayPlan,
         *,
         batch_records: int,
     ) -> None:
@@ -105,7 +105,7 @@ class Redecision:
             await asyncio.sleep(_FOLLOW_SECONDS)
 
     async def _lane(self, partition: int) -> ReplayCursor:
-        events = KeptEvents if self._plan.from_events else DecidedEvents
+        events = EventsFromTopic if self._plan.from_events else EventsFromDecisions
         selection = self._plan.selection
         if self._plan.from_now:
             end = await self._source.end(EVENTS.name, partition)
@@ -127,7 +127,7 @@ class Redecision:
             await asyncio.sleep(max(0.0, self._started + due - time.perf_counter()))
 
 
-def _known(batch: Sequence[Decided]) -> list[tuple[Record, Decision]]:
+def _known(batch: Sequence[PastEvent]) -> list[tuple[LogRecord, Decision]]:
     return [(one.record, one.decision) for one in batch if one.decision is not None]
 
 
@@ -143,7 +143,7 @@ class Replay:
 @asynccontextmanager
 async def replay(
     log: LogTarget,
-    plan: Plan,
+    plan: ReplayPlan,
     into: Path | None,
     *,
     report: Callable[[str], None],
@@ -158,7 +158,7 @@ async def replay(
     async with AsyncExitStack() as stack:
         source = await stack.enter_async_context(opened(log))
         embedder = wiring.embedder(settings.embedder, report)
-        begun = Begun(log.place, policy.id, plan)
+        begun = ReplayIdentity(log.place, policy.id, plan)
         target = into or Path(stack.enter_context(tempfile.TemporaryDirectory())) / "rehearsal"
         _require_begun_as(target, begun)
         vectors = KnownVectors(embedder)
@@ -190,7 +190,7 @@ def _forget_settings(log: LogTarget) -> ForgetSettings:
     return ForgetSettings(key=SecretStr(own))
 
 
-def _require_begun_as(into: Path, wanted: Begun) -> None:
+def _require_begun_as(into: Path, wanted: ReplayIdentity) -> None:
     """Raise InvalidSettings if there is a store that was started for something else."""
     if StoreDirectory(into).manifest() is None:
         return
@@ -206,27 +206,28 @@ def _require_begun_as(into: Path, wanted: Begun) -> None:
         )
 
 
-class Comparison:
+class LogComparison:
     """Compares two logs that decided on the same events, as far as the second has progressed."""
 
     def __init__(self, before: Log, after: Log) -> None:
         self._before = before
         self._after = after
-        self._pasts: dict[int, tuple[Past, Past]] = {}
-        self.differences = Differences()
+        self._pasts: dict[int, tuple[PastDecisions, PastDecisions]] = {}
+        self.differences = DecisionDifferences()
 
-    async def run(self, told: Callable[[Difference], None] = lambda _: None) -> None:
+    async def run(self, told: Callable[[DecisionDifference], None] = lambda _: None) -> None:
         """Compare the decisions since the last call; `told` receives each difference."""
         for partition in range(await self._after.partitions(DECISIONS.name)):
             before, after = self._pasts.setdefault(
-                partition, (Past(self._before, partition), Past(self._after, partition))
+                partition,
+                (PastDecisions(self._before, partition), PastDecisions(self._after, partition)),
             )
             while page := await after.page():
                 for logged in page:
                     await self._compare(before, logged.decision, told)
 
     async def _compare(
-        self, before: Past, decision: Decision, told: Callable[[Difference], None]
+        self, before: PastDecisions, decision: Decision, told: Callable[[DecisionDifference], None]
     ) -> None:
         known = await before.of(decision.source.offset)
         difference = self.differences.compare(known, decision)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from schemas.decisions import Marker, Merge, Replace
-from streams.replay.core import Difference, Differences
+from streams.replay.core import DecisionDifference, DecisionDifferences
 from streams.stage.core.explain import outcome, why
 from streams.store.cli.console import quoted, say
 from streams.store.cli.replies import decision_json
@@ -11,7 +11,7 @@ from streams.store.cli.replies import decision_json
 _TEXT_WIDTH = 100
 
 
-def show(differences: Differences) -> None:
+def show(differences: DecisionDifferences) -> None:
     """Print the counts by kind before and after, and an example or more of each."""
     total, changed = differences.compared.total(), differences.changed.total()
     say(f"{total:,} events compared, {changed:,} decided otherwise")
@@ -27,7 +27,7 @@ def show(differences: Differences) -> None:
             show_one(difference)
 
 
-def show_one(difference: Difference) -> None:
+def show_one(difference: DecisionDifference) -> None:
     """Print an event, and what was made of it in either way."""
     decision = difference.after
     if not isinstance(decision, Marker):
@@ -40,7 +40,7 @@ def show_one(difference: Difference) -> None:
             say(f"         it then says {quoted(made.memory.text)}")
 
 
-def as_json(differences: Differences) -> dict[str, Any]:
+def as_json(differences: DecisionDifferences) -> dict[str, Any]:
     """Return the same for programs."""
     return {
         "compared": differences.compared.total(),
@@ -63,6 +63,6 @@ def as_json(differences: Differences) -> dict[str, Any]:
     }
 
 
-def one_as_json(difference: Difference) -> dict[str, Any]:
+def one_as_json(difference: DecisionDifference) -> dict[str, Any]:
     before, after = decision_json(difference.before), decision_json(difference.after)
     return {"before": before, "after": after}

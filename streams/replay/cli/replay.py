@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from streams.replay.app.rematerialising import rebuild_index, rebuild_sinks
-from streams.replay.app.replaying import Comparison, Plan, count, replay
+from streams.replay.app.replaying import LogComparison, ReplayPlan, count, replay
 from streams.replay.cli.differences import as_json as differences_as_json
 from streams.replay.cli.differences import show
-from streams.replay.core import Differences
+from streams.replay.core import DecisionDifferences
 from streams.store.app.reading import LogTarget, opened
 from streams.store.app.setting_groups import SinkSettings
 from streams.store.cli import options
@@ -30,7 +30,7 @@ def rematerialise(
         Path | None, typer.Option("--jsonl", help="Write a new directory of lines instead.")
     ] = None,
     to: options.To = None,
-    where: options.Reading,
+    where: options.ReadOptions,
 ) -> None:
     """Rebuild the index from the decisions, and swap it in.
 
@@ -82,7 +82,7 @@ def redecide(
         ),
     ] = False,
     rate: options.Rate = None,
-    where: options.Reading,
+    where: options.ReadOptions,
 ) -> None:
     """Decide again under another policy or model; show what differs.
 
@@ -93,7 +93,7 @@ def redecide(
         raise options.UsageError("give --into DIR to keep the new decisions, or --dry-run")
     source = where.source(policy=policy, embedder__model=model)
     selection = Selection(scope, options.bound("--from", from_), options.bound("--to", to))
-    plan = Plan(selection, from_events=from_events, rate=rate)
+    plan = ReplayPlan(selection, from_events=from_events, rate=rate)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     differences, seconds = asyncio.run(_redecide(source, plan, into))
     if where.as_json:
@@ -112,7 +112,7 @@ def diff(
     run: Annotated[
         str | None, typer.Option("--run", help="Instead: services with this kafka.run.")
     ] = None,
-    where: options.Reading,
+    where: options.ReadOptions,
 ) -> None:
     """Show how a replay's decisions differ from the log's."""
     source = where.source()
@@ -125,13 +125,15 @@ def diff(
         show(differences)
 
 
-async def _redecide(source: LogTarget, plan: Plan, into: Path | None) -> tuple[Differences, float]:
+async def _redecide(
+    source: LogTarget, plan: ReplayPlan, into: Path | None
+) -> tuple[DecisionDifferences, float]:
     started = time.perf_counter()
     async with replay(source, plan, into, report=note) as open_:
         total = await count(open_.source)
         with Meter("events") as meter:
             await open_.work.run(lambda done: meter.advance(done, total))
-        comparison = Comparison(open_.source, open_.target)
+        comparison = LogComparison(open_.source, open_.target)
         await comparison.run()
     return comparison.differences, time.perf_counter() - started
 
@@ -144,11 +146,11 @@ def _other(source: LogTarget, store: Path | None, run: str | None) -> LogTarget:
     return LogTarget.of_cluster(source.settings.model_copy(update={"kafka": kafka}))
 
 
-async def _diff(source: LogTarget, other: LogTarget) -> Differences:
+async def _diff(source: LogTarget, other: LogTarget) -> DecisionDifferences:
     async with (
         opened(source) as before,
         opened(other) as after,
     ):
-        comparison = Comparison(before, after)
+        comparison = LogComparison(before, after)
         await comparison.run()
     return comparison.differences

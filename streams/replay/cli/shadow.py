@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from streams.replay.app.replaying import Comparison, Plan, Replay, replay
+from streams.replay.app.replaying import LogComparison, Replay, ReplayPlan, replay
 from streams.replay.cli.differences import one_as_json, show, show_one
-from streams.replay.core import Difference
+from streams.replay.core import DecisionDifference
 from streams.store.app.reading import LogTarget
 from streams.store.cli import options
 from streams.store.cli.console import note, say_line
@@ -29,7 +29,7 @@ def shadow(
     into: Annotated[
         Path | None, typer.Option("--into", help="Keep the shadow's decisions in a new store.")
     ] = None,
-    where: options.Reading,
+    where: options.ReadOptions,
 ) -> None:
     """Decide alongside a live policy, and report each difference.
 
@@ -38,19 +38,19 @@ def shadow(
     """
     source = where.source(policy=policy, embedder__model=model)
     selection = Selection(scope, options.bound("--from", from_))
-    plan = Plan(selection, from_now=from_ is None, rate=rate, follow=True)
+    plan = ReplayPlan(selection, from_now=from_ is None, rate=rate, follow=True)
     asyncio.run(_shadow(source, plan, into, as_json=where.as_json))
 
 
-async def _shadow(source: LogTarget, plan: Plan, into: Path | None, *, as_json: bool) -> None:
-    def told(difference: Difference) -> None:
+async def _shadow(source: LogTarget, plan: ReplayPlan, into: Path | None, *, as_json: bool) -> None:
+    def told(difference: DecisionDifference) -> None:
         if as_json:
             say_line(one_as_json(difference))
         else:
             show_one(difference)
 
     async with replay(source, plan, into, report=note) as open_:
-        comparison = Comparison(open_.source, open_.target)
+        comparison = LogComparison(open_.source, open_.target)
         note("deciding alongside the live policy; Ctrl-C ends it")
         await _follow(open_, comparison, told)
     if not as_json:
@@ -58,7 +58,7 @@ async def _shadow(source: LogTarget, plan: Plan, into: Path | None, *, as_json: 
 
 
 async def _follow(
-    open_: Replay, comparison: Comparison, told: Callable[[Difference], None]
+    open_: Replay, comparison: LogComparison, told: Callable[[DecisionDifference], None]
 ) -> None:
     """Work and compare until somebody asks to stop; raise what ended the work."""
     stop = asyncio.Event()

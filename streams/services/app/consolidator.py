@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from streams.consolidate.app.consolidated import Consolidated
-from streams.consolidate.app.consolidating import Asked, consolidation
+from streams.consolidate.app.consolidated import ConsolidationPass
+from streams.consolidate.app.consolidating import ScopeSelection, consolidation
 from streams.model.ports import Transient
 from streams.services.world.health import endpoints
 from streams.services.world.signals import signals_to
@@ -67,7 +67,7 @@ class Consolidator:
                     LogTarget.of_cluster(self._settings), dry_run=False, report=self._report
                 ) as opened:
                     while True:
-                        self._tell(await opened.run(Asked()))
+                        self._tell(await opened.run(ScopeSelection()))
                         self._waits, attempt = None, 0
                         await asyncio.sleep(self._settings.consolidate.minutes * 60)
             except Transient as error:
@@ -77,7 +77,7 @@ class Consolidator:
                 self._warn(f"{error}; trying again in {delay:.1f} s")
                 await asyncio.sleep(delay)
 
-    def _tell(self, done: Consolidated) -> None:
+    def _tell(self, done: ConsolidationPass) -> None:
         told = done.as_json()
         self._metrics.passed(told)
         self._report(

@@ -13,9 +13,9 @@ from schemas.topics import DECISIONS, EVENTS, TURNS
 from streams.clock.stopwatch import TimedProcess
 from streams.clock.system import SystemClock
 from streams.extract.app import opening
-from streams.extract.flow.extract import Maker, Taken
+from streams.extract.flow.extract import Maker, TurnResult
 from streams.extract.flow.extractor import Extractor
-from streams.extract.flow.knowledge import Knowledge, Limits
+from streams.extract.flow.knowledge import Knowledge, KnowledgeLimits
 from streams.extract.world.measured import MeasuredExtractor
 from streams.log.kafka import topics
 from streams.log.kafka.connection import Connection
@@ -25,7 +25,7 @@ from streams.log.partitions import Partitions
 from streams.log.threads import abandonable
 from streams.model.policy import Policy
 from streams.model.ports import Embedder, Index, Process, Sink, Transient
-from streams.services.app.status import Line, Status
+from streams.services.app.status import ServiceStatus, TopicConsumer
 from streams.services.world.health import endpoints
 from streams.services.world.signals import signals_to
 from streams.stage.flow.deduplicate import Deduplicator
@@ -88,7 +88,7 @@ class Service:
         self._retry = wiring.retry(settings.retry)
         self._lines = wiring.decision_lines("deduplicator", settings.logging)
         self._metrics = Metrics()
-        self._status = Status(self._metrics)
+        self._status = ServiceStatus(self._metrics)
 
     async def run(self) -> None:
         """Work until SIGTERM or SIGINT; raises errors that a retry cannot fix."""
@@ -191,8 +191,8 @@ class Service:
 
     async def _watch(self, stop: asyncio.Future[None]) -> None:
         """Settle idle partitions; stop with the error of a subscription that failed for good."""
-        await asyncio.gather(*(line.partitions.settle() for line in self._status.lines))
-        troubles = (line.subscription.trouble for line in self._status.lines)
+        await asyncio.gather(*(one.partitions.settle() for one in self._status.consumers))
+        troubles = (one.subscription.trouble for one in self._status.consumers)
         trouble = next((trouble for trouble in troubles if trouble is not None), None)
         if trouble is not None and not stop.done():
             stop.set_exception(trouble)
@@ -271,7 +271,7 @@ class Service:
         wanted = self._settings.extraction
         knowledge = None
         if maker.model is not None and index is not None:
-            limits = Limits(wanted.known_max, wanted.undecided_max)
+            limits = KnowledgeLimits(wanted.known_max, wanted.undecided_max)
             knowledge = partial(Knowledge, log, index, limits)
         return Extractor(
             maker,
@@ -283,7 +283,7 @@ class Service:
             observe=self._taken,
         )
 
-    def _taken(self, turns: Sequence[Taken]) -> None:
+    def _taken(self, turns: Sequence[TurnResult]) -> None:
         for turn in turns:
             triggers = [one.trigger for one in turn.fired]
             self._metrics.turn(turn.kind, len(turn.events), triggers)
@@ -327,25 +327,27 @@ class Service:
             drain_seconds=service.drain_seconds,
             fetching=wiring.fetching(self._settings.consumer),
         )
-        lines = [self._line(process, membership, log, stop, traced) for process in processes]
-        self._status.lines = lines
+        consumers = [
+            self._consumer(process, membership, log, stop, traced) for process in processes
+        ]
+        self._status.consumers = consumers
         try:
             await self._answered("Kafka", membership.start)
             self._status.waits = None
             yield
         finally:
             self._status.waits = "its end"
-            await asyncio.gather(*(line.partitions.close() for line in lines))
+            await asyncio.gather(*(one.partitions.close() for one in consumers))
             await membership.stop()
 
-    def _line(
+    def _consumer(
         self,
         process: Process,
         membership: Membership,
         log: KafkaLog,
         stop: asyncio.Future[None],
         traced: Callable[[Process, str], Process],
-    ) -> Line:
+    ) -> TopicConsumer:
         service = self._settings.service
         subscription = membership.subscribe(
             process.topic,
@@ -374,7 +376,7 @@ class Service:
             claiming=self._metrics.claim,
         )
         subscription.give_to(partitions, log, self._report)
-        return Line(process, subscription, partitions)
+        return TopicConsumer(process, subscription, partitions)
 
     def _batch_records(self, process: Process) -> int:
         """Return the records per batch: few if each may take seconds."""

@@ -13,15 +13,15 @@ _PROBE_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
-class Line:
-    """One process on one topic, and the consumer that feeds it."""
+class TopicConsumer:
+    """A process on one topic, with the subscription that feeds it, and its partitions."""
 
     process: Process
     subscription: Subscription
     partitions: Partitions
 
 
-class Status:
+class ServiceStatus:
     """The status that the service updates and its health endpoint reads.
 
     `waits` says what the service as a whole waits for, None while it works. `servers` are the
@@ -30,19 +30,21 @@ class Status:
 
     def __init__(self, metrics: Metrics) -> None:
         self.waits: str | None = "its start"
-        self.lines: list[Line] = []
+        self.consumers: list[TopicConsumer] = []
         self.servers: dict[str, Callable[[], Awaitable[object]]] = {}
         self._metrics = metrics
 
     def is_live(self) -> bool:
         """Return whether the consumer loops run; True while they need not run yet."""
-        return self.waits is not None or all(line.subscription.polling for line in self.lines)
+        return self.waits is not None or all(
+            consumer.subscription.polling for consumer in self.consumers
+        )
 
     async def waits_for(self) -> Mapping[str, str]:
         """Return what keeps the service from full operation, by part."""
         missing = {} if self.waits is None else {"service": self.waits}
-        for line in self.lines:
-            missing |= _waiting(line)
+        for consumer in self.consumers:
+            missing |= _waiting(consumer)
         return missing or await self._silent()
 
     async def _silent(self) -> Mapping[str, str]:
@@ -61,25 +63,25 @@ class Status:
     def collect(self) -> None:
         """Update the gauges."""
         self._metrics.lag.clear()
-        for line in self.lines:
-            topic = line.process.topic
-            held = line.partitions.held
+        for consumer in self.consumers:
+            topic = consumer.process.topic
+            held = consumer.partitions.held
             waiting = sum(bool(one.waits_for) for one in held.values())
             self._metrics.partitions.labels(topic, "ready").set(len(held) - waiting)
             self._metrics.partitions.labels(topic, "waiting").set(waiting)
             for partition, one in held.items():
                 if one.next is not None:
-                    behind = line.subscription.behind(partition, one.next)
+                    behind = consumer.subscription.behind(partition, one.next)
                     self._metrics.lag.labels(topic, str(partition)).set(behind)
 
 
-def _waiting(line: Line) -> Mapping[str, str]:
-    topic = line.process.topic
+def _waiting(consumer: TopicConsumer) -> Mapping[str, str]:
+    topic = consumer.process.topic
     missing = {
         f"{topic}/{partition}": held.waits_for
-        for partition, held in line.partitions.held.items()
+        for partition, held in consumer.partitions.held.items()
         if held.waits_for
     }
-    if not line.partitions.joined:
+    if not consumer.partitions.joined:
         missing[topic] = "its partitions"
     return missing

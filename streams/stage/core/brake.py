@@ -84,7 +84,7 @@ class _Seen:
 
 
 @dataclass
-class Recent:
+class RecentChanges:
     """A partition's newest changes: their scopes, and whether they tried to retire memories."""
 
     _changes: deque[_Seen] = field(default_factory=deque[_Seen])
@@ -93,7 +93,7 @@ class Recent:
     _merging: int = 0
     _wanted: int = 0
 
-    def fork(self) -> "Recent":
+    def fork(self) -> "RecentChanges":
         """Return an independent copy."""
         return replace(
             self,
@@ -141,7 +141,9 @@ class Watch:
         self._on: set[ScopeName] = set()
         self._overall = False
 
-    def turned(self, recent: Recent, scopes: Collection[ScopeName], policy: Policy) -> list[str]:
+    def turned(
+        self, recent: RecentChanges, scopes: Collection[ScopeName], policy: Policy
+    ) -> list[str]:
         """Return one line per brake that went on or off; `scopes` are those with new changes."""
         lines: list[str] = []
         for scope in sorted({*scopes, *self._on}):

@@ -11,13 +11,13 @@ from schemas.events import Remember
 from schemas.memories import Memory
 from streams.model.embedding import Vector
 from streams.model.identity import decision_id, memory_id
-from streams.model.merge import Joined, Part
+from streams.model.merge import MergedText, MergePart
 from streams.model.observed import believed
 from streams.model.policy import Policy, Rules
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedVector:
     """A text's vector and its travelling form; `truncated` where they cover only a part, or none."""
 
     vector: Vector
@@ -35,9 +35,9 @@ class PendingMerge:
     better part is shown.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[MergePart, ...]
     better: str
-    merged: Callable[[Joined, Encoded, tuple[str, ...]], Change]
+    merged: Callable[[MergedText, EncodedVector, tuple[str, ...]], Change]
     complete: bool = False
     bytes_max: int | None = None
     fewer: Callable[[], "Change | Ignore | PendingMerge"] | None = None

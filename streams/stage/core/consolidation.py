@@ -15,13 +15,13 @@ from schemas.memories import Memory, Target
 from streams.model.better import better
 from streams.model.embedding import Vector, pack
 from streams.model.identity import decision_id, memory_id, proposal_id
-from streams.model.merge import Joined
-from streams.model.neighbours import Neighbour, Stored, rank
+from streams.model.merge import MergedText
+from streams.model.neighbours import Neighbour, StoredMemory, rank
 from streams.model.policy import JOINING, Act, BetterRule, Policy, Rules
 from streams.model.verdict import Judgement, unsettled
 from streams.stage.core import survivorship
 from streams.stage.core.cannot_link import are_apart
-from streams.stage.core.case import Encoded, PendingMerge
+from streams.stage.core.case import EncodedVector, PendingMerge
 from streams.stage.core.decide import compared, ignore, is_stronger, part_of, target_of
 
 _ALIKE = frozenset({Verdict.SAME, Verdict.REFINES, Verdict.REFINED_BY, Verdict.OVERLAPS})
@@ -32,7 +32,7 @@ LISTED_BYTES = 3
 
 
 @dataclass(frozen=True)
-class Member:
+class MergeCandidate:
     """A memory that may be joined with others, its vector, and those of its variants."""
 
     memory: Memory
@@ -40,8 +40,8 @@ class Member:
     variants: Mapping[ContentKey, Vector] = field(default_factory=dict[ContentKey, Vector])
 
     @classmethod
-    def of(cls, stored: Stored) -> "Member | None":
-        """Return a stored memory as a member; None if it lacks a vector or may not be joined."""
+    def of(cls, stored: StoredMemory) -> "MergeCandidate | None":
+        """Return a stored memory as a candidate; None if it lacks a vector or may not be joined."""
         if stored.vector is None or not may_be_joined(stored.memory):
             return None
         return cls(stored.memory, stored.vector, stored.variants)
@@ -53,7 +53,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Related:
+class RelatedPair:
     """Two memories and their relation; the one last seen later takes the role of the event."""
 
     newer: Memory
@@ -83,12 +83,14 @@ class Proposal:
         return self.policy.rules(self.event.scope)
 
 
-def unchanged(proposal: Proposal, held: Mapping[MemoryId, Stored]) -> dict[MemoryId, Member]:
+def unchanged(
+    proposal: Proposal, held: Mapping[MemoryId, StoredMemory]
+) -> dict[MemoryId, MergeCandidate]:
     """Return the proposal's members that are at the proposed version and may be joined."""
-    members: dict[MemoryId, Member] = {}
+    members: dict[MemoryId, MergeCandidate] = {}
     for target in proposal.event.members:
         stored = held.get(target.memory_id)
-        member = None if stored is None else Member.of(stored)
+        member = None if stored is None else MergeCandidate.of(stored)
         if member is None:
             continue
         memory = member.memory
@@ -102,28 +104,30 @@ def may_be_joined(memory: Memory) -> bool:
     return memory.live and not (memory.pinned or memory.truncated)
 
 
-def measured(members: Mapping[MemoryId, Member], rules: Rules) -> list[tuple[Memory, Neighbour]]:
+def measured(
+    members: Mapping[MemoryId, MergeCandidate], rules: Rules
+) -> list[tuple[Memory, Neighbour]]:
     """Return all pairs, each as the memory last seen later and the other as its neighbour."""
     return [paired(newer, older, rules) for older, newer in combinations(by_time(members), 2)]
 
 
-def by_time(members: Mapping[MemoryId, Member]) -> list[Member]:
+def by_time(members: Mapping[MemoryId, MergeCandidate]) -> list[MergeCandidate]:
     """Return memories ordered by when they were last seen, earliest first."""
     return sorted(members.values(), key=lambda m: (m.memory.last_seen_at, m.memory.id))
 
 
-def paired(newer: Member, older: Member, rules: Rules) -> tuple[Memory, Neighbour]:
+def paired(newer: MergeCandidate, older: MergeCandidate, rules: Rules) -> tuple[Memory, Neighbour]:
     """Measure two memories like an event and its neighbour, but only by their shown texts.
 
     Variants would cause chaining: a joined memory is near to whatever one of its parts is near.
     """
     title = newer.memory.title if rules.nominate.same_title else None
-    candidates = [Stored(older.memory, older.vector)]
+    candidates = [StoredMemory(older.memory, older.vector)]
     [found] = rank(newer.vector, candidates, bands=rules.bands, floor=-1.0, limit=1, title=title)
     return newer.memory, found
 
 
-def joinable(related: Related, rules: Rules) -> bool:
+def joinable(related: RelatedPair, rules: Rules) -> bool:
     """Return whether two memories may be joined, by the verdict or the policy's action without one.
 
     Memories that an undo separated may not. A weaker memory (ephemeral, tentative) may join a
@@ -141,7 +145,7 @@ def joinable(related: Related, rules: Rules) -> bool:
     return related.judgement.verdict in _ALIKE
 
 
-def _act(related: Related, rules: Rules) -> Act:
+def _act(related: RelatedPair, rules: Rules) -> Act:
     """Return the policy's action for two memories without a verdict; of equal ones, that of a tie."""
     act = unsettled(related.judgement, related.older.band, rules)
     if act != "keep-better":
@@ -150,7 +154,7 @@ def _act(related: Related, rules: Rules) -> Act:
     return rules.better.tie if tie else act
 
 
-def _covers(memory: Memory, related: Related, rules: Rules) -> bool:
+def _covers(memory: Memory, related: RelatedPair, rules: Rules) -> bool:
     """Return whether one of two memories says all that the other says, so it can stand for both."""
     verdict = related.judgement.verdict
     if verdict is Verdict.UNSURE:
@@ -160,7 +164,7 @@ def _covers(memory: Memory, related: Related, rules: Rules) -> bool:
 
 
 def cohesive(
-    relations: Sequence[Related],
+    relations: Sequence[RelatedPair],
     rules: Rules,
     *,
     members_max: int = MEMBERS_MAX,
@@ -195,7 +199,7 @@ def cohesive(
     return _in_order(groups.values())
 
 
-def linked(relations: Sequence[Related], rules: Rules) -> list[list[MemoryId]]:
+def linked(relations: Sequence[RelatedPair], rules: Rules) -> list[list[MemoryId]]:
     """Group memories by single linkage, chains included; the largest group first.
 
     Every cohesive group is a subset of one of these.
@@ -217,14 +221,14 @@ def _in_order(groups: Iterable[Sequence[MemoryId]]) -> list[list[MemoryId]]:
     return sorted(distinct.values(), key=lambda group: (-len(group), group))
 
 
-def _nearest_first(related: Related) -> tuple[float, list[MemoryId]]:
+def _nearest_first(related: RelatedPair) -> tuple[float, list[MemoryId]]:
     return -related.older.similarity, sorted(related.ids)
 
 
 def consolidate(
     proposal: Proposal,
-    members: Mapping[MemoryId, Member],
-    relations: Sequence[Related],
+    members: Mapping[MemoryId, MergeCandidate],
+    relations: Sequence[RelatedPair],
 ) -> Replace | Ignore | PendingMerge:
     """Decide on memories that may be one fact.
 
@@ -241,8 +245,8 @@ class _Consolidating:
     def __init__(
         self,
         proposal: Proposal,
-        members: Mapping[MemoryId, Member],
-        relations: Sequence[Related],
+        members: Mapping[MemoryId, MergeCandidate],
+        relations: Sequence[RelatedPair],
     ) -> None:
         self._proposal = proposal
         self._rules = proposal.rules
@@ -307,7 +311,7 @@ class _Consolidating:
         targets = [one for one in _in_time(group) if one in needed or self._is_said_by(needed, one)]
         best = _best(needed, self._rules.better)
 
-        def merged(joined: Joined, whole: Encoded, degraded: tuple[str, ...]) -> Merge:
+        def merged(joined: MergedText, whole: EncodedVector, degraded: tuple[str, ...]) -> Merge:
             identity = memory_id(self._decision_id)
             because = self._because(Reason.ONE_FACT, targets, best)
             made = {"merge": joined.composition, "degraded": (*because.degraded, *degraded)}
@@ -413,7 +417,7 @@ def _best(memories: Sequence[Memory], rule: BetterRule) -> Memory:
     return best
 
 
-def _beside(survivor: Memory, related: Related) -> Compared:
+def _beside(survivor: Memory, related: RelatedPair) -> Compared:
     """Return the comparison of another memory with the survivor in the role of the event."""
     seen = compared(related.older, related.judgement)
     if related.newer.id == survivor.id:

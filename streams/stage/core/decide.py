@@ -44,7 +44,7 @@ from streams.model.identity import (
     rejection_id,
     review_id,
 )
-from streams.model.merge import Joined, Part, alone
+from streams.model.merge import MergedText, MergePart, alone
 from streams.model.neighbours import Neighbour
 from streams.model.observed import is_unlikely
 from streams.model.policy import Act, Policy
@@ -52,7 +52,7 @@ from streams.model.verdict import Judgement, contradicts, unsettled
 from streams.model.wordings import form_of
 from streams.stage.core import survivorship
 from streams.stage.core.cannot_link import compatible
-from streams.stage.core.case import Case, Encoded, PendingMerge
+from streams.stage.core.case import Case, EncodedVector, PendingMerge
 from streams.text.guards.registry import GUARDS, may_be_of_two
 
 Made = TypeVar("Made", bound=Insert | Replace)
@@ -123,7 +123,7 @@ def recognise(case: Case, known: Memory) -> Reinforce:
     return _reinforce(case, known, because, None)
 
 
-def rename(case: Case, known: Memory, encoded: Encoded) -> Replace:
+def rename(case: Case, known: Memory, encoded: EncodedVector) -> Replace:
     """Replace the text of the live memory that the producer addressed by name."""
     return Replace(
         decision_id=case.decision_id,
@@ -141,7 +141,7 @@ def rename(case: Case, known: Memory, encoded: Encoded) -> Replace:
     )
 
 
-def add(case: Case, encoded: Encoded) -> Insert:
+def add(case: Case, encoded: EncodedVector) -> Insert:
     """Insert the event as its own memory because its scope is not deduplicated."""
     because = Evidence(
         reason=Reason.SWITCHED_OFF,
@@ -151,7 +151,7 @@ def add(case: Case, encoded: Encoded) -> Insert:
     return _insert(case, encoded, because)
 
 
-def let_through(case: Case, encoded: Encoded, silent: str) -> Insert:
+def let_through(case: Case, encoded: EncodedVector, silent: str) -> Insert:
     """Keep an event that could not be compared; `silent` is as for `lacking`."""
     made = _insert(case, encoded, Evidence(reason=Reason.UNCHECKED, truncated=encoded.truncated))
     return lacking(made, "not-compared", silent)
@@ -173,7 +173,9 @@ def _unheeded(case: Case, why: str) -> tuple[str, ...]:
     return tuple(f"{name}: {why}"[:LABEL_MAX] for name in case.event.supersedes)
 
 
-def supersede(case: Case, encoded: Encoded, named: Sequence[tuple[str, Memory | None]]) -> Change:
+def supersede(
+    case: Case, encoded: EncodedVector, named: Sequence[tuple[str, Memory | None]]
+) -> Change:
     """Let an event supersede the memories that it names, as far as the policy allows.
 
     `named` pairs each name with the live memory of the scope that has it. A memory that may not be
@@ -220,7 +222,7 @@ def _holds_longer(memory: Persistence | None, event: Persistence | None) -> bool
 
 
 def decide(
-    case: Case, encoded: Encoded, near: Sequence[Neighbour], judgements: Sequence[Judgement]
+    case: Case, encoded: EncodedVector, near: Sequence[Neighbour], judgements: Sequence[Judgement]
 ) -> Change | PendingMerge:
     """Decide on an event whose words and name are new to its scope.
 
@@ -234,7 +236,7 @@ class _Deciding:
     """Decides one event against its neighbours by the rules of its scope."""
 
     def __init__(
-        self, case: Case, encoded: Encoded, pairs: Sequence[tuple[Neighbour, Judgement]]
+        self, case: Case, encoded: EncodedVector, pairs: Sequence[tuple[Neighbour, Judgement]]
     ) -> None:
         self._case = case
         self._rules = case.rules
@@ -446,7 +448,7 @@ class _Deciding:
         targets = sorted(targets, key=lambda memory: (memory.created_at, memory.id))
         case, encoded, event = self._case, self._encoded, self._case.event
 
-        def merged(joined: Joined, whole: Encoded, degraded: tuple[str, ...]) -> Merge:
+        def merged(joined: MergedText, whole: EncodedVector, degraded: tuple[str, ...]) -> Merge:
             identity, text = case.new_memory_id, joined.text
             return Merge(
                 decision_id=case.decision_id,
@@ -503,16 +505,16 @@ def compared(neighbour: Neighbour, judgement: Judgement) -> Compared:
     )
 
 
-def part_of(memory: Memory) -> Part:
+def part_of(memory: Memory) -> MergePart:
     """Return a memory as an input of a merge."""
-    return Part(memory.id, memory.text, memory.last_seen_at, memory.sources)
+    return MergePart(memory.id, memory.text, memory.last_seen_at, memory.sources)
 
 
-def _part_of_event(event: Remember) -> Part:
-    return Part(event.event_id, event.text, event.occurred_at, event.sources)
+def _part_of_event(event: Remember) -> MergePart:
+    return MergePart(event.event_id, event.text, event.occurred_at, event.sources)
 
 
-def _insert(case: Case, encoded: Encoded, evidence: Evidence) -> Insert:
+def _insert(case: Case, encoded: EncodedVector, evidence: Evidence) -> Insert:
     memory = survivorship.born(case.event, case.new_memory_id, truncated=encoded.truncated)
     return Insert.trusted(
         schema_version=1,
@@ -545,7 +547,7 @@ def _reinforce(
 
 
 def _replace(
-    case: Case, encoded: Encoded, targets: Sequence[Memory], evidence: Evidence
+    case: Case, encoded: EncodedVector, targets: Sequence[Memory], evidence: Evidence
 ) -> Replace:
     return Replace(
         decision_id=case.decision_id,

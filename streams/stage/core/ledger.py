@@ -30,30 +30,30 @@ from schemas.events import Answer, Remember, Undo
 from schemas.memories import Memory, Standing, Superseded, Target
 from streams.model.embedding import Vector, unpack
 from streams.model.identity import content_key, event_key
-from streams.model.neighbours import CONTRADICTED_MAX, DECIDED_MAX, Stored
+from streams.model.neighbours import CONTRADICTED_MAX, DECIDED_MAX, StoredMemory
 from streams.stage.core import survivorship
 
 
 @dataclass(frozen=True)
-class Retire:
-    """Retires a memory in favour of a successor that the same decision stores."""
+class SupersededMemory:
+    """A memory that is retired in favour of a successor that the same decision stores."""
 
     target: Target
     superseded: Superseded
 
 
-class Restated(Stored):
+class RestatedMemory(StoredMemory):
     """A memory's state regardless of its previous one: the records that led to it may be erased."""
 
 
-Effect = Stored | Retire
+Effect = StoredMemory | SupersededMemory
 
 
 def effects(decision: Decision) -> list[Effect]:
     """Return a decision's effects on the store, the successor before the memories it retires."""
     match decision:
         case Insert() | Replace() | Merge():
-            stored = Stored(
+            stored = StoredMemory(
                 decision.memory,
                 unpack(decision.embedding),
                 _decided(decision),
@@ -69,14 +69,14 @@ def effects(decision: Decision) -> list[Effect]:
                 reason=decision.evidence.reason.value,
             )
             retired = [
-                Retire(target, superseded)
+                SupersededMemory(target, superseded)
                 for target in decision.targets
                 if target.memory_id != decision.memory.id
             ]
             return [stored, *retired]
         case Reinforce():
             return [
-                Stored(
+                StoredMemory(
                     decision.memory,
                     None,
                     _decided(decision),
@@ -85,10 +85,10 @@ def effects(decision: Decision) -> list[Effect]:
                 )
             ]
         case Revise():
-            found = [_revised(Stored, one, _decided(decision)) for one in decision.memories]
+            found = [_revised(StoredMemory, one, _decided(decision)) for one in decision.memories]
             return [replace(one, contradicted=_settled(one.memory, decision)) for one in found]
         case Erase():
-            return [_revised(Restated, one, _decided(decision)) for one in decision.memories]
+            return [_revised(RestatedMemory, one, _decided(decision)) for one in decision.memories]
         case Ignore() | Reject() | Forward() | Block():
             return []
         case _:
@@ -97,12 +97,14 @@ def effects(decision: Decision) -> list[Effect]:
 
 def memory_of(effect: Effect) -> MemoryId:
     """Return the id of the memory that an effect creates or changes."""
-    return effect.memory.id if isinstance(effect, Stored) else effect.target.memory_id
+    return effect.memory.id if isinstance(effect, StoredMemory) else effect.target.memory_id
 
 
 def version_after(effect: Effect) -> int:
     """Return a memory's version after an effect."""
-    return effect.target.version + 1 if isinstance(effect, Retire) else effect.memory.version
+    return (
+        effect.target.version + 1 if isinstance(effect, SupersededMemory) else effect.memory.version
+    )
 
 
 def touched(decision: Decision) -> list[MemoryId]:
@@ -164,7 +166,7 @@ class MissingTarget(Exception):
 
 
 def fold(
-    state: MutableMapping[MemoryId, Stored], decision: Decision, *, holed: bool = False
+    state: MutableMapping[MemoryId, StoredMemory], decision: Decision, *, holed: bool = False
 ) -> list[MemoryId]:
     """Apply a decision to a state; return the ids that changed.
 
@@ -176,7 +178,7 @@ def fold(
 
 
 def take(
-    state: MutableMapping[MemoryId, Stored], made: Sequence[Effect], *, holed: bool = False
+    state: MutableMapping[MemoryId, StoredMemory], made: Sequence[Effect], *, holed: bool = False
 ) -> list[MemoryId]:
     """Apply a decision's effects to a state, as `fold` does."""
     changed: list[MemoryId] = []
@@ -189,7 +191,9 @@ def take(
     return changed
 
 
-def advance(before: Stored | None, effect: Effect, *, holed: bool = False) -> Stored | None:
+def advance(
+    before: StoredMemory | None, effect: Effect, *, holed: bool = False
+) -> StoredMemory | None:
     """Return the state of a memory after an effect; None if `before` already includes it.
 
     With `holed`, as for `fold`, also None if the state that the effect builds on is missing.
@@ -199,15 +203,15 @@ def advance(before: Stored | None, effect: Effect, *, holed: bool = False) -> St
         if not holed:
             _require_known(before, effect)
         return None
-    if isinstance(effect, Restated):
-        return Stored(
+    if isinstance(effect, RestatedMemory):
+        return StoredMemory(
             effect.memory,
             effect.vector,
             effect.decided,
             effect.variants,
             worded_at=effect.memory.version,
         )
-    retires = isinstance(effect, Retire)
+    retires = isinstance(effect, SupersededMemory)
     if not retires and effect.vector is not None and version == 1:
         return _whole(effect)
     if holed and (before is None or before.memory.version != version - 1):
@@ -225,7 +229,7 @@ def advance(before: Stored | None, effect: Effect, *, holed: bool = False) -> St
     after = effect.after(before)
     reworded = after.memory.content_key != before.memory.content_key
     return _whole(
-        Stored(
+        StoredMemory(
             after.memory,
             after.vector,
             (*before.decided, *effect.decided)[-DECIDED_MAX:],
@@ -237,7 +241,7 @@ def advance(before: Stored | None, effect: Effect, *, holed: bool = False) -> St
     )
 
 
-def _conflicting(before: Stored, effect: Stored) -> tuple[tuple[MemoryId, int], ...]:
+def _conflicting(before: StoredMemory, effect: StoredMemory) -> tuple[tuple[MemoryId, int], ...]:
     """Return what a memory contradicts after an effect that leaves its text."""
     if not effect.contradicted:
         return before.contradicted
@@ -254,14 +258,14 @@ def _link(contradicted: tuple[MemoryId, int]) -> tuple[MemoryId, bool]:
     return identity, version < 0
 
 
-def _whole(after: Stored) -> Stored:
+def _whole(after: StoredMemory) -> StoredMemory:
     """Return a state; raise MissingTarget if it has a vector, but not one for each wording."""
     if after.vector is not None and not after.is_whole:
         raise MissingTarget(f"memory {after.memory.id} gets a wording, but not its vector")
     return after
 
 
-def _require_known(before: Stored, effect: Effect) -> None:
+def _require_known(before: StoredMemory, effect: Effect) -> None:
     """Raise MissingTarget if a different decision produced the version that an effect would.
 
     Skipping such an effect would lose it. Effects older than the decisions that a memory remembers
@@ -271,7 +275,7 @@ def _require_known(before: Stored, effect: Effect) -> None:
     later = before.memory.version - version_after(effect)
     if later >= min(len(before.decided), DECIDED_MAX // 2) or _is_forgotten(before.memory):
         return
-    if isinstance(effect, Retire):
+    if isinstance(effect, SupersededMemory):
         superseded = before.memory.superseded
         by = None if superseded is None else superseded.by
         known = later > 0 or by == effect.superseded.by
@@ -313,8 +317,8 @@ def _worded(memory: Memory, embeddings: Sequence[Embedding]) -> dict[ContentKey,
 
 
 def _revised(
-    kind: type[Stored], revised: Revised, decided: tuple[tuple[DecisionId, ContentKey]]
-) -> Stored:
+    kind: type[StoredMemory], revised: Revised, decided: tuple[tuple[DecisionId, ContentKey]]
+) -> StoredMemory:
     vector = revised.embedding and unpack(revised.embedding)
     variants = _worded(revised.memory, revised.variant_embeddings)
     return kind(revised.memory, vector, decided, variants)
@@ -334,7 +338,7 @@ def _contradicted(decision: Change) -> tuple[tuple[MemoryId, int], ...]:
 
 
 def _settled(memory: Memory, decision: Revise) -> tuple[tuple[MemoryId, int], ...]:
-    """Return the memories that an answer found to be right beside this one, as Stored has them."""
+    """Return the memories that an answer found right beside this one, as StoredMemory has them."""
     if not isinstance(decision.event, Answer):
         return ()
     others = (one.memory for one in decision.memories if one.memory.id != memory.id)

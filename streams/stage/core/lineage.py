@@ -30,7 +30,7 @@ from streams.model.identity import (
     republished_id,
     request_id,
 )
-from streams.model.neighbours import Stored
+from streams.model.neighbours import StoredMemory
 from streams.stage.core import survivorship
 from streams.stage.core.cannot_link import sides
 from streams.stage.core.ledger import effects, memory_of, stated, take, touched, version_after
@@ -61,7 +61,7 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Plan:
+class UndoPlan:
     """The plan of an undo.
 
     `meant` is the decision to undo, `resting` the dependent decisions undone with it, in order.
@@ -117,7 +117,7 @@ def resting_on(changes: Sequence[Changing], meant: Changing) -> list[Changing]:
     return found
 
 
-def plan(decisions: Sequence[Decision], meant: DecisionId, wish: Wish) -> Plan:
+def plan(decisions: Sequence[Decision], meant: DecisionId, wish: Wish) -> UndoPlan:
     """Return the plan to undo a decision.
 
     `decisions` are all decisions of its scope that count, in order. Raises CannotUndo if it cannot
@@ -142,7 +142,7 @@ def plan(decisions: Sequence[Decision], meant: DecisionId, wish: Wish) -> Plan:
         undoes=tuple(one.decision_id for one in resting),
         memories=tuple(after for _, after in memories),
     )
-    return Plan(
+    return UndoPlan(
         meant=decision,
         resting=tuple(resting[1:]),
         request=request,
@@ -290,7 +290,7 @@ def _states(
     changes: Sequence[Changing], resting: set[DecisionId]
 ) -> tuple[dict[MemoryId, Memory | None], dict[MemoryId, Memory]]:
     """Return the memories concerned before the first of these decisions, and their state now."""
-    state = dict[MemoryId, Stored]()
+    state = dict[MemoryId, StoredMemory]()
     before: dict[MemoryId, Memory | None] = {}
     for one in changes:
         made = effects(one)

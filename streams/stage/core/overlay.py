@@ -16,17 +16,17 @@ from schemas.decisions import Change, Decision, Erase, Ignore, Marker
 from schemas.memories import Standing
 from streams.model.embedding import NEAR_TIE, Vector
 from streams.model.identity import event_key
-from streams.model.neighbours import Known, Stored
+from streams.model.neighbours import KnownEvent, StoredMemory
 from streams.model.policy import Brake
 from streams.stage.core import survivorship
-from streams.stage.core.brake import Recent
-from streams.stage.core.ledger import Effect, Retire, effects, memory_of, version_after
+from streams.stage.core.brake import RecentChanges
+from streams.stage.core.ledger import Effect, SupersededMemory, effects, memory_of, version_after
 
 _ROWS_MIN = 64
 """The least rows of a matrix that grows, and the least stale ones for which it is made anew."""
 
-_Known: TypeAlias = Stored | Retire
-"""A memory as a decision left it; Retire if only the store knows its previous state."""
+_Known: TypeAlias = StoredMemory | SupersededMemory
+"""A memory as a decision left it; SupersededMemory if only the store knows its previous state."""
 
 
 class _Written(NamedTuple):
@@ -180,7 +180,7 @@ class _Layer:
 
     def nearest(
         self, scope: ScopeName, vector: Vector, limit: int, but: Collection[MemoryId]
-    ) -> list[Stored]:
+    ) -> list[StoredMemory]:
         """Return the scope's memories whose vectors here are nearest, as `_Rows.nearest` does."""
         memories = self.scopes.get(scope)
         if memories is None:
@@ -211,7 +211,7 @@ class Overlay:
         self._decided_at: dict[DecisionId, int] = {}
         self._newest = -1
         self._settled = 0
-        self._recent = Recent()
+        self._recent = RecentChanges()
 
     def __len__(self) -> int:
         """Return how many memories the store lacks in their newest state."""
@@ -227,7 +227,7 @@ class Overlay:
         return self._settled
 
     @property
-    def recent(self) -> Recent:
+    def recent(self) -> RecentChanges:
         """The newest changes, as input for the brake."""
         return self._recent
 
@@ -293,7 +293,7 @@ class Overlay:
 class Fork:
     """An overlay with the decisions of the current batch on top."""
 
-    def __init__(self, base: _Layer, recent: Recent) -> None:
+    def __init__(self, base: _Layer, recent: RecentChanges) -> None:
         self._layers = (base, _Layer())
         self.recent = recent
         self.recorded: list[_Recorded] = []
@@ -317,7 +317,7 @@ class Fork:
         """Return whether the brake forbids the scope's next merge or replacement."""
         return self.recent.engaged(scope, rule)
 
-    def decided(self, decision: DecisionId, there: Known | None = None) -> ContentKey | None:
+    def decided(self, decision: DecisionId, there: KnownEvent | None = None) -> ContentKey | None:
         """Return the content key of a decision's event; None if unknown.
 
         `there` is what the index or the log knows: they may still have what was erased here.
@@ -337,7 +337,7 @@ class Fork:
             for identity, version in versions.items()
         )
 
-    def _is_taken(self, there: Known) -> bool:
+    def _is_taken(self, there: KnownEvent) -> bool:
         if there.offset is not None:
             return any(there.offset in taken.offsets for taken in self._taken())
         return self._is_restated(dict.fromkeys(there.memories, 0))
@@ -345,11 +345,13 @@ class Fork:
     def _taken(self) -> Iterator[_Taken]:
         return (taken for layer in self._layers for taken in layer.taken.values())
 
-    def current(self, scope: ScopeName, stored: Stored) -> Stored | None:
+    def current(self, scope: ScopeName, stored: StoredMemory) -> StoredMemory | None:
         """Return the newest state of a memory that the index has; None if it is not live."""
         return _live(self.state(scope, stored.memory.id, stored))
 
-    def state(self, scope: ScopeName, identity: MemoryId, stored: Stored | None) -> Stored | None:
+    def state(
+        self, scope: ScopeName, identity: MemoryId, stored: StoredMemory | None
+    ) -> StoredMemory | None:
         """Return the newest state of a memory, live or not; `stored` is the state in the index.
 
         Return None if neither has it, or if only its retirement is known here and the index lacks
@@ -358,23 +360,23 @@ class Fork:
         after = _top(self._layers, scope, identity)
         if after is None:
             return stored
-        if isinstance(after, Stored):
+        if isinstance(after, StoredMemory):
             return after.after(stored)
         return None if stored is None else _retired(stored, after)
 
-    def changed(self, scope: ScopeName) -> Mapping[MemoryId, Stored | None]:
+    def changed(self, scope: ScopeName) -> Mapping[MemoryId, StoredMemory | None]:
         """Return the scope's memories that were changed here; None for those not live."""
         return {identity: _live(after) for identity, after in _view(self._layers, scope).items()}
 
-    def forgotten(self, scope: ScopeName) -> list[Stored]:
+    def forgotten(self, scope: ScopeName) -> list[StoredMemory]:
         """Return the memories of a scope that were forgotten here."""
         ids = {identity for layer in self._layers for identity in layer.graves.get(scope, ())}
         found = (_top(self._layers, scope, identity) for identity in ids)
         return [after for after in found if _is_grave(after)]
 
     def with_content(
-        self, scope: ScopeName, key: ContentKey, stored: Sequence[Stored]
-    ) -> Stored | None:
+        self, scope: ScopeName, key: ContentKey, stored: Sequence[StoredMemory]
+    ) -> StoredMemory | None:
         """Return the live memory with this wording; if several have it, the one with the lowest id.
 
         `stored` are the index's matches, which may be stale.
@@ -388,14 +390,14 @@ class Fork:
         return min(live, key=lambda holder: holder.memory.id, default=None)
 
     def near(
-        self, scope: ScopeName, vector: Vector, hits: Sequence[Stored], limit: int
-    ) -> list[Stored]:
+        self, scope: ScopeName, vector: Vector, hits: Sequence[StoredMemory], limit: int
+    ) -> list[StoredMemory]:
         """Combine the index's hits with memories that it does not know yet.
 
         A memory that was not a hit may lack vectors here that only the index has (the shown text's,
         older variants'); the vectors known here nominate it.
         """
-        standing: list[Stored] = []
+        standing: list[StoredMemory] = []
         for hit in hits:
             changed = _top(self._layers, scope, hit.memory.id)
             if changed is None:
@@ -422,7 +424,7 @@ def _recorded(layers: Sequence[_Layer], decision: Decision) -> _Recorded:
             continue  # redelivered after later decisions
         after = _after(_top(layers, scope, identity), effect)
         written.append(_Written(scope, identity, after, version))
-    versions = {memory_of(one): version_after(one) for one in made if isinstance(one, Stored)}
+    versions = {memory_of(one): version_after(one) for one in made if isinstance(one, StoredMemory)}
     decided = _Decided(event_key(decision.event), versions)
     taken = None
     if isinstance(decision, Erase):
@@ -432,14 +434,14 @@ def _recorded(layers: Sequence[_Layer], decision: Decision) -> _Recorded:
 
 def _after(before: _Known | None, effect: Effect) -> _Known:
     """Return a memory's state after an effect, as far as it is known here."""
-    known = before if isinstance(before, Stored) else None
-    if isinstance(effect, Retire):
+    known = before if isinstance(before, StoredMemory) else None
+    if isinstance(effect, SupersededMemory):
         return effect if known is None else _retired(known, effect)
     after = effect.after(known)
-    return Stored(after.memory.compact(), after.vector, variants=after.variants)
+    return StoredMemory(after.memory.compact(), after.vector, variants=after.variants)
 
 
-def _retired(before: Stored, effect: Retire) -> Stored:
+def _retired(before: StoredMemory, effect: SupersededMemory) -> StoredMemory:
     """Return a memory retired by an effect; unchanged if it already is."""
     if before.memory.version >= version_after(effect):
         return before
@@ -456,12 +458,12 @@ def _top(layers: Sequence[_Layer], scope: ScopeName, identity: MemoryId) -> _Kno
     return None
 
 
-def _live(after: _Known | None) -> Stored | None:
-    return after if isinstance(after, Stored) and after.memory.live else None
+def _live(after: _Known | None) -> StoredMemory | None:
+    return after if isinstance(after, StoredMemory) and after.memory.live else None
 
 
-def _is_grave(after: _Known | None) -> TypeGuard[Stored]:
-    return isinstance(after, Stored) and after.memory.status is Standing.FORGOTTEN
+def _is_grave(after: _Known | None) -> TypeGuard[StoredMemory]:
+    return isinstance(after, StoredMemory) and after.memory.status is Standing.FORGOTTEN
 
 
 def _view(layers: Sequence[_Layer], scope: ScopeName) -> Mapping[MemoryId, _Known]:

@@ -14,24 +14,24 @@ from schemas.events import Consolidate, Erasure, Forget, Forgotten, Pin, Rate, R
 from schemas.memories import Feedback, Memory, Standing, Superseded, Target
 from streams.model.embedding import pack
 from streams.model.identity import content_key, decision_id, memory_id
-from streams.model.neighbours import Stored
+from streams.model.neighbours import StoredMemory
 from streams.model.policy import Policy
 from streams.model.wordings import embeddings
 from streams.stage.core import survivorship
-from streams.stage.core.case import Encoded
+from streams.stage.core.case import EncodedVector
 from streams.stage.core.decide import ignore
 from streams.stage.core.tombstones import grave
 
 
 @dataclass(frozen=True)
-class Reworded:
+class WordingVectors:
     """The embeddings of a memory's wordings: its shown text's and its variants'."""
 
-    shown: Encoded
+    shown: EncodedVector
     variants: tuple[Embedding, ...]
 
 
-Held: TypeAlias = Mapping[MemoryId, Stored]
+Held: TypeAlias = Mapping[MemoryId, StoredMemory]
 """The newest states of memories, live or not, with their vectors."""
 
 
@@ -79,7 +79,11 @@ def rated(request: Rate, source: Position, policy: Policy, held: Held) -> Revise
 
 
 def made_up_for(
-    request: Consolidate, source: Position, policy: Policy, held: Held, encoded: Encoded | None
+    request: Consolidate,
+    source: Position,
+    policy: Policy,
+    held: Held,
+    encoded: EncodedVector | None,
 ) -> Revise | Ignore:
     """Give a memory that was stored unchecked the vector that it lacks, or take the mark off.
 
@@ -106,7 +110,7 @@ def put_back(
     source: Position,
     policy: Policy,
     held: Held,
-    encoded: Mapping[MemoryId, Reworded],
+    encoded: Mapping[MemoryId, WordingVectors],
 ) -> Revise | Ignore:
     """Restore memories to their state without the undone decisions: all of them or none.
 
@@ -175,7 +179,7 @@ def _buried(request: Forget, gone: Forgotten, version: int) -> Revised:
     return Revised(memory=left, embedding=gone.embedding)
 
 
-def _said_as_it_is(known: Stored, model: ModelId) -> Revised:
+def _said_as_it_is(known: StoredMemory, model: ModelId) -> Revised:
     if known.vector is None:
         raise TypeError(f"memory {known.memory.id} is stated without its vector")
     memory = known.memory.model_copy(update={"version": known.memory.version + 1})
@@ -199,7 +203,7 @@ def _follows(request: Undo, held: Held, memory: Memory) -> bool:
     return known.memory.scope == memory.scope and known.memory.version == memory.version - 1
 
 
-def _restored(memory: Memory, encoded: Reworded | None) -> Revised:
+def _restored(memory: Memory, encoded: WordingVectors | None) -> Revised:
     """Return the requested memory, with content keys recomputed from its words."""
     memory = memory.model_copy(
         update={

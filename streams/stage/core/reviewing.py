@@ -22,7 +22,7 @@ from schemas.memories import Memory, Target
 from schemas.outcomes import Review
 from streams.model.embedding import pack
 from streams.model.identity import decision_id, review_id
-from streams.model.neighbours import Neighbour, Stored
+from streams.model.neighbours import Neighbour, StoredMemory
 from streams.model.policy import Policy
 from streams.model.wordings import with_vectors
 from streams.stage.core import survivorship
@@ -56,8 +56,8 @@ def answered(
     answer: Answer,
     source: Position,
     policy: Policy,
-    newer: Stored | None,
-    older: Stored | None,
+    newer: StoredMemory | None,
+    older: StoredMemory | None,
     model: ModelId,
 ) -> Replace | Revise | Ignore:
     """Apply an answer to the current states of the two memories; None if a memory is gone.
@@ -112,7 +112,7 @@ def _both_right(
     )
 
 
-def _is(held: Stored | None, seen: Seen) -> bool:
+def _is(held: StoredMemory | None, seen: Seen) -> bool:
     return (
         held is not None
         and held.memory.live
@@ -124,7 +124,7 @@ State = Literal["open", "answered", "too-late", "moot"]
 
 
 @dataclass(frozen=True)
-class Settled:
+class SettledAnswer:
     """An answer that was decided on; `in_time` if it was applied."""
 
     answer: Answer
@@ -133,7 +133,7 @@ class Settled:
 
 
 @dataclass(frozen=True)
-class Question:
+class ReviewQuestion:
     """A review and its state.
 
     It is moot where nobody has answered in time, and one of its memories is no longer live with
@@ -143,7 +143,7 @@ class Question:
 
     review: Review
     state: State = "open"
-    settled: Settled | None = None
+    settled: SettledAnswer | None = None
     reopened_by: DecisionId | None = None
 
     @property
@@ -162,7 +162,7 @@ class Settlements:
 
     def __init__(self) -> None:
         self._asked: set[str] = set()
-        self._answers: dict[str, list[Settled]] = {}
+        self._answers: dict[str, list[SettledAnswer]] = {}
         self._undos: list[Changing] = []
         self._gone: dict[DecisionId, DecisionId] = {}
 
@@ -185,15 +185,15 @@ class Settlements:
         """Tell whether an answer holds."""
         return self.answer(identity) is not None
 
-    def answer(self, identity: str) -> Settled | None:
+    def answer(self, identity: str) -> SettledAnswer | None:
         """Return the newest answer that was not taken back."""
-        settled: Settled | None = None
+        settled: SettledAnswer | None = None
         for answer in self._answers.get(identity, ()):
             if answer.decision_id not in self._gone:
                 settled = newest(settled, answer)
         return settled
 
-    def question(self, review: Review, *, standing: bool) -> Question:
+    def question(self, review: Review, *, standing: bool) -> ReviewQuestion:
         """Return what became of a review. `standing`: both memories are as they were asked about."""
         settled = self.answer(review.id)
         reopened_by: DecisionId | None = None
@@ -204,10 +204,10 @@ class Settlements:
             state: State = "answered" if settled.in_time else "too-late"
         else:
             state = "open" if standing else "moot"
-        return Question(review, state, settled, reopened_by)
+        return ReviewQuestion(review, state, settled, reopened_by)
 
 
-class Questions:
+class ReviewQuestions:
     """The fold of reviews and decisions: the questions that were asked, and the state of each.
 
     A review whose decision does not count was never asked.
@@ -227,7 +227,7 @@ class Questions:
             if memory_of(effect) in self._says:
                 self._says[memory_of(effect)] = _words_after(effect)
 
-    def all(self) -> list[Question]:
+    def all(self) -> list[ReviewQuestion]:
         """Return the questions that were asked, the newest first."""
         asked = [r for r in self._reviews.values() if self._settlements.is_asked(r.id)]
         told = [self._settlements.question(one, standing=self._stands(one)) for one in asked]
@@ -240,21 +240,21 @@ class Questions:
 
 def _words_after(effect: Effect) -> ContentKey | None:
     """Return a memory's content key after an effect; None if it is not live."""
-    if isinstance(effect, Stored) and effect.memory.live:
+    if isinstance(effect, StoredMemory) and effect.memory.live:
         return effect.memory.content_key
     return None
 
 
-def settles(decision: Decision) -> Settled | None:
+def settles(decision: Decision) -> SettledAnswer | None:
     """Return the answer that a decision settles; None if it settles none, or one redelivered."""
     if isinstance(decision, Marker) or not isinstance(decision.event, Answer):
         return None
     reason = decision.evidence.reason
     if reason not in {Reason.ANSWERED, Reason.ANSWERED_TOO_LATE}:
         return None
-    return Settled(decision.event, decision.decision_id, in_time=reason is Reason.ANSWERED)
+    return SettledAnswer(decision.event, decision.decision_id, in_time=reason is Reason.ANSWERED)
 
 
-def newest(before: Settled | None, after: Settled) -> Settled:
+def newest(before: SettledAnswer | None, after: SettledAnswer) -> SettledAnswer:
     """Return which of two answers holds: the later, unless only the earlier came in time."""
     return before if before is not None and before.in_time and not after.in_time else after

@@ -23,7 +23,7 @@ NEAR_DUPLICATE = frozenset(
 
 
 @dataclass
-class Session:
+class SessionCounts:
     """The counts of one session; `name` is None for events without a session.
 
     `supersessions` counts retired memories, `near_duplicates` those that say the same as their
@@ -69,11 +69,11 @@ def ending_with(session: str, memories: Iterable[Memory]) -> list[Memory]:
     ]
 
 
-class Sessions:
+class SessionCounter:
     """Counts decisions by the session of their events."""
 
     def __init__(self) -> None:
-        self._by_name: dict[str | None, Session] = {}
+        self._by_name: dict[str | None, SessionCounts] = {}
 
     def add(self, decision: Decision, seconds: float | None = None) -> None:
         """Count a decision and, if known, its duration.
@@ -83,7 +83,9 @@ class Sessions:
         if isinstance(decision, Marker | Ignore) or not isinstance(decision.event, Remember):
             return
         event = decision.event
-        session = self._by_name.setdefault(event.session, Session(event.session, event.occurred_at))
+        session = self._by_name.setdefault(
+            event.session, SessionCounts(event.session, event.occurred_at)
+        )
         session.last = max(session.last, event.occurred_at)
         session.events += 1
         if seconds is not None:
@@ -98,6 +100,6 @@ class Sessions:
             if decision.evidence.reason in NEAR_DUPLICATE:
                 session.near_duplicates += retired
 
-    def all(self) -> list[Session]:
+    def all(self) -> list[SessionCounts]:
         """Return the sessions in order of their last events, oldest first."""
         return sorted(self._by_name.values(), key=lambda one: (one.last, one.name or ""))

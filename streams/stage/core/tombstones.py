@@ -20,7 +20,7 @@ from schemas.memories import Memory, Standing, Superseded
 from streams.model.embedding import Vector, nowhere, pack, similarity
 from streams.model.identity import content_key, normalised
 from streams.model.merge import sentences
-from streams.model.neighbours import Stored
+from streams.model.neighbours import StoredMemory
 from streams.text.reading import AnalysedText
 
 TEXT = "forgotten"
@@ -35,7 +35,7 @@ class WrongKey(Exception):
 
 
 @dataclass(frozen=True)
-class Key:
+class TombstoneKey:
     """The secret that tombstones are made and checked with."""
 
     secret: bytes = field(repr=False)
@@ -99,7 +99,7 @@ def without(text: str, is_gone: Callable[[str], bool]) -> str:
 
 
 @dataclass(frozen=True)
-class Said:
+class TombstoneProbe:
     """A text about to be remembered, prepared for comparison with tombstones.
 
     `near` is the minimum similarity at which it may say the same; None if only its words count.
@@ -120,7 +120,12 @@ class Texts:
 
 
 def tombstone(
-    key: Key, memory: Memory, vector: Vector, texts: Texts, reading: AnalysedText, model: ModelId
+    key: TombstoneKey,
+    memory: Memory,
+    vector: Vector,
+    texts: Texts,
+    reading: AnalysedText,
+    model: ModelId,
 ) -> Forgotten:
     """Return what remains of a forgotten memory; `reading` is the reading of its text.
 
@@ -172,7 +177,9 @@ def tombstone_of(memory: Memory) -> Tombstone | None:
     return Tombstone.model_validate(memory.metadata[_FIELD])
 
 
-def recognised(key: Key, said: Said, graves: Sequence[Stored]) -> Memory | None:
+def recognised(
+    key: TombstoneKey, said: TombstoneProbe, graves: Sequence[StoredMemory]
+) -> Memory | None:
     """Return the forgotten memory that a text would restore; None if there is none.
 
     A text restores a memory if it has the same words, or is near it and has the same numbers, names

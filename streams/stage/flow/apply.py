@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from schemas.base import MemoryId
 from schemas.memories import Memory
 from schemas.outcomes import Applied
-from streams.model.neighbours import Stored
+from streams.model.neighbours import StoredMemory
 from streams.model.ports import Fatal, Index
 from streams.stage.core.ledger import (
     Effect,
@@ -16,14 +16,14 @@ from streams.stage.core.ledger import (
     touched,
     version_after,
 )
-from streams.stage.flow.decisions import Logged
+from streams.stage.flow.decisions import CountedDecision
 
 
 class Mismatch(Fatal):
     """The store lacks a memory that a decision builds on."""
 
 
-async def apply(window: Sequence[Logged], *, index: Index) -> list[Applied]:
+async def apply(window: Sequence[CountedDecision], *, index: Index) -> list[Applied]:
     """Bring the store to the state after a window of decisions; return the resulting changes.
 
     Idempotent: a version that the store already has is not written again, so a window may be
@@ -54,7 +54,7 @@ async def apply(window: Sequence[Logged], *, index: Index) -> list[Applied]:
 
 
 def _changes(
-    logged: Logged, made: Sequence[Effect], state: Mapping[MemoryId, Stored]
+    logged: CountedDecision, made: Sequence[Effect], state: Mapping[MemoryId, StoredMemory]
 ) -> list[Applied]:
     found = (
         _left(state[memory_of(effect)], effect) for effect in made if memory_of(effect) in state
@@ -71,13 +71,13 @@ def _changes(
     ]
 
 
-def _left(known: Stored, effect: Effect) -> Memory | None:
+def _left(known: StoredMemory, effect: Effect) -> Memory | None:
     """Return a memory as an effect leaves it; None if it was retired and has changed since."""
-    if isinstance(effect, Stored):
+    if isinstance(effect, StoredMemory):
         return effect.memory
     return known.memory if known.memory.version == version_after(effect) else None
 
 
-async def _write(changes: Sequence[Stored], index: Index) -> None:
+async def _write(changes: Sequence[StoredMemory], index: Index) -> None:
     if changes:
         await index.write(changes)

@@ -7,7 +7,7 @@ from schemas.codec import DEAD_LETTER
 from schemas.outcomes import DeadLetter, Stage
 from schemas.topics import DEAD_LETTERS
 from streams.model.identity import dead_letter_id
-from streams.model.ports import Outgoing, Poison, Record
+from streams.model.ports import LogRecord, OutgoingRecord, Poison
 
 EVENT_BYTES_MAX = 1_048_576
 """A longer event is refused unread: its decision repeats it and must fit into a record."""
@@ -42,7 +42,7 @@ def oversized(event: bytes) -> Poison | None:
     return Poison(f"is {len(event):,} bytes long; at most {EVENT_BYTES_MAX:,} are read")
 
 
-def dead_letter(record: Record, stage: Stage, poison: Poison) -> DeadLetter:
+def dead_letter(record: LogRecord, stage: Stage, poison: Poison) -> DeadLetter:
     """Describe a record of a topic that failed at a stage."""
     headers = dict(record.headers)
     origin = (_text(headers.get(ORIGIN_HEADER)) or "")[:_ORIGIN_MAX]
@@ -91,10 +91,12 @@ def describe(
     return letter if _size(letter) <= _LETTER_BYTES_MAX else _cut(letter)
 
 
-def letter_record(letter: DeadLetter, partition: int) -> Outgoing:
+def letter_record(letter: DeadLetter, partition: int) -> OutgoingRecord:
     """Return the record that publishes a letter; it may go to any partition."""
     cause = None if letter.position is None else letter.position.offset
-    return Outgoing(DEAD_LETTERS.name, partition, None, DEAD_LETTER.encode(letter), cause=cause)
+    return OutgoingRecord(
+        DEAD_LETTERS.name, partition, None, DEAD_LETTER.encode(letter), cause=cause
+    )
 
 
 def original(letter: DeadLetter) -> bytes:
@@ -124,7 +126,7 @@ def _shown(text: str) -> str:
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
 
 
-def _headers(record: Record) -> tuple[tuple[str, str | None], ...]:
+def _headers(record: LogRecord) -> tuple[tuple[str, str | None], ...]:
     """Keep the headers; if there are very many, the first ones and the count of the rest."""
     kept: list[tuple[str, str | None]] = []
     size = 0
@@ -146,7 +148,7 @@ def _text(data: bytes | None) -> str | None:
     return shown if len(data) <= _KEY_BYTES_MAX else f"{shown}…"
 
 
-def reused(record: Record) -> DeadLetter:
+def reused(record: LogRecord) -> DeadLetter:
     """Reject an event id reused with other words: ignoring the event would lose its content."""
     poison = Poison(
         "event_id was used before in this scope for another text; give this event its own id",

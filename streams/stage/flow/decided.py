@@ -6,14 +6,14 @@ from schemas.base import ContentKey, DecisionId
 from schemas.decisions import Change, Ignore, Revision, kind_of
 from schemas.topics import DECISIONS
 from streams.model.identity import event_key
-from streams.model.neighbours import Known
-from streams.model.ports import Log, Lookup, Record
+from streams.model.neighbours import KnownEvent
+from streams.model.ports import Log, LogRecord, Lookup
 from streams.stage.flow.decisions import (
     CONTENT_KEY_HEADER,
     DECISION_ID_HEADER,
     KIND_HEADER,
+    CountedDecision,
     DecisionsReader,
-    Logged,
 )
 
 _PAGE = 500
@@ -22,7 +22,7 @@ _IGNORE = kind_of(Ignore).encode()
 
 
 class DecidedInLog:
-    """Implements ports.Decided for a log that finds its records by header.
+    """Implements ports.DecidedEvents for a log that finds its records by header.
 
     For a log with one writer at a time: it does not check whether a decision counts. As with an
     index, a redelivered event that changed nothing is decided again.
@@ -31,23 +31,23 @@ class DecidedInLog:
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
 
-    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, Known]:
+    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, KnownEvent]:
         records = await self._lookup.find(DECISIONS.name, DECISION_ID_HEADER, ids)
         # The first decision on an event is the one that counts; rejects have no event.
         return dict(reversed([pair for record in records if (pair := _pair(record)) is not None]))
 
 
-def _pair(record: Record) -> tuple[DecisionId, Known] | None:
+def _pair(record: LogRecord) -> tuple[DecisionId, KnownEvent] | None:
     headers = dict(record.headers)
     identity, key = headers.get(DECISION_ID_HEADER), headers.get(CONTENT_KEY_HEADER)
     if identity is None or key is None or headers.get(KIND_HEADER) == _IGNORE:
         return None
-    known = Known(ContentKey(key.decode()), offset=record.offset)
+    known = KnownEvent(ContentKey(key.decode()), offset=record.offset)
     return DecisionId(identity.decode()), known
 
 
 class DecidedInPartition:
-    """Implements ports.Decided for a partition up to `end`, by reading all of it, once.
+    """Implements ports.DecidedEvents for a partition up to `end`, by reading all of it, once.
 
     For whoever has no index to ask, and a log that finds nothing: each decision takes some 300
     bytes of memory.
@@ -57,10 +57,10 @@ class DecidedInPartition:
         self._log = log
         self._partition = partition
         self._reader = DecisionsReader()
-        self._known: dict[DecisionId, Known] = {}
+        self._known: dict[DecisionId, KnownEvent] = {}
         self.end = 0
 
-    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, Known]:
+    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, KnownEvent]:
         while (offset := self._reader.reached.offset) < self.end:
             records = await self._log.read(DECISIONS.name, self._partition, offset, _PAGE)
             before = [record for record in records if record.offset < self.end]
@@ -70,8 +70,8 @@ class DecidedInPartition:
                 break
         return {identity: self._known[identity] for identity in ids if identity in self._known}
 
-    def _note(self, one: Logged) -> None:
+    def _note(self, one: CountedDecision) -> None:
         decision = one.decision
         if isinstance(decision, Change | Revision):
-            known = Known(event_key(decision.event), offset=one.position.offset)
+            known = KnownEvent(event_key(decision.event), offset=one.position.offset)
             self._known.setdefault(decision.decision_id, known)

@@ -15,9 +15,9 @@ from schemas.codec import DECISION, Unreadable
 from schemas.decisions import Block, Decision, Fence, Forward, Marker, Reject
 from schemas.outcomes import DeadLetter, Stage
 from schemas.topics import DECISIONS
-from streams.model.fences import BEGINNING, Epoch, Reached, admits
+from streams.model.fences import BEGINNING, Epoch, ReadPosition, admits
 from streams.model.identity import event_key
-from streams.model.ports import Fatal, Log, Outgoing, Poison, Record
+from streams.model.ports import Fatal, Log, LogRecord, OutgoingRecord, Poison
 from streams.stage.core.ledger import quoted, touched
 from streams.stage.flow.dead_letters import dead_letter
 
@@ -45,7 +45,7 @@ _SEPARATOR = "\x1f"
 _EPOCH = re.compile(r"([0-9]{1,19})/(.+)")
 
 
-def fence_record(owner: str, partition: int, partitions: int, end: int = 0) -> Outgoing:
+def fence_record(owner: str, partition: int, partitions: int, end: int = 0) -> OutgoingRecord:
     """Return the record with which an owner takes a partition, out of `partitions`.
 
     `end` is the partition's end at that time. It makes the key unique when an owner takes the
@@ -55,10 +55,12 @@ def fence_record(owner: str, partition: int, partitions: int, end: int = 0) -> O
     fence = Fence(owner=owner, partition=partition, partitions=partitions)
     headers = ((KIND_HEADER, fence.kind.encode()), (FENCE_HEADER, owner.encode()))
     key = _SEPARATOR.join((fence.kind, owner, str(end))).encode()
-    return Outgoing(DECISIONS.name, partition, key, DECISION.encode(fence), headers)
+    return OutgoingRecord(DECISIONS.name, partition, key, DECISION.encode(fence), headers)
 
 
-def decision_record(decision: Decision, value: bytes, partition: int, epoch: Epoch) -> Outgoing:
+def decision_record(
+    decision: Decision, value: bytes, partition: int, epoch: Epoch
+) -> OutgoingRecord:
     """Return the record of an encoded decision, with headers to find it by.
 
     Its key is unique: erasing it in a compacted topic removes nothing else.
@@ -77,7 +79,7 @@ def decision_record(decision: Decision, value: bytes, partition: int, epoch: Epo
         headers.append((CONTENT_KEY_HEADER, event_key(decision.event)))
     place = (str(decision.source.offset), str(epoch.offset))  # a redelivered event keeps its id
     key = (_scope_of(decision), decision.decision_id, *place)
-    return Outgoing(
+    return OutgoingRecord(
         topic=DECISIONS.name,
         partition=partition,
         key=_SEPARATOR.join(key).encode(),
@@ -94,7 +96,7 @@ def _scope_of(decision: Decision) -> str:
 
 
 @dataclass(frozen=True)
-class Logged:
+class CountedDecision:
     """A decision that counts, and its position in the log.
 
     `holed`: the log has gaps before it, so what it builds on may have been erased.
@@ -106,14 +108,14 @@ class Logged:
 
 
 @dataclass(frozen=True)
-class Fenced:
+class LoggedFence:
     """A fence, and its position in the log."""
 
     fence: Fence
     position: Position
 
 
-class Why(StrEnum):
+class UncountedReason(StrEnum):
     """Why a record does not count."""
 
     FOREIGN = "it names no epoch: memsieve did not write it"
@@ -123,10 +125,10 @@ class Why(StrEnum):
 
 
 @dataclass(frozen=True)
-class Refused:
+class UncountedRecord:
     """A record that does not count, and its position in the log."""
 
-    why: Why
+    why: UncountedReason
     position: Position
 
 
@@ -137,7 +139,7 @@ class DecisionsReader:
     record. The content of a record that does not count is not read.
     """
 
-    def __init__(self, reached: Reached = BEGINNING) -> None:
+    def __init__(self, reached: ReadPosition = BEGINNING) -> None:
         """Start from a position that was reached before."""
         self._offset = reached.offset
         self._epoch = reached.epoch
@@ -146,47 +148,51 @@ class DecisionsReader:
         self._holed = False
 
     @property
-    def reached(self) -> Reached:
-        return Reached(self._offset, self._epoch, self._next_event)
+    def reached(self) -> ReadPosition:
+        return ReadPosition(self._offset, self._epoch, self._next_event)
 
     @property
     def refused(self) -> int:
         """How many records did not count."""
         return self._refused
 
-    def sort(self, record: Record) -> Logged | Fenced | Refused:
+    def sort(self, record: LogRecord) -> CountedDecision | LoggedFence | UncountedRecord:
         """Classify one record. Raises Fatal if it counts, or is a fence, and cannot be read."""
         self._holed = self._holed or record.offset > self._offset
         self._offset = record.offset + 1
         if record.value is None and not record.headers:
-            return Refused(Why.ERASED, record.position)
+            return UncountedRecord(UncountedReason.ERASED, record.position)
         headers = dict(record.headers)
         if FENCE_HEADER in headers:
             fence = _read_fence(record, headers[FENCE_HEADER])
             self._epoch = Epoch(record.offset, fence.owner)
-            return Fenced(fence, record.position)
+            return LoggedFence(fence, record.position)
         if not admits(self._epoch, _claimed(headers)):
             foreign = EPOCH_HEADER not in headers
-            return self._refuse(record, Why.FOREIGN if foreign else Why.STALE)
+            return self._refuse(
+                record, UncountedReason.FOREIGN if foreign else UncountedReason.STALE
+            )
         decision = read_decision(record)
         if decision.source.offset < self._next_event:
-            return self._refuse(record, Why.AGAIN)
+            return self._refuse(record, UncountedReason.AGAIN)
         self._next_event = decision.source.offset + 1
-        return Logged(decision, record.position, self._holed)
+        return CountedDecision(decision, record.position, self._holed)
 
-    def window(self, records: Sequence[Record]) -> list[Logged]:
+    def window(self, records: Sequence[LogRecord]) -> list[CountedDecision]:
         """Return the records that are decisions and count."""
-        return [entry for record in records if isinstance(entry := self.sort(record), Logged)]
+        return [
+            entry for record in records if isinstance(entry := self.sort(record), CountedDecision)
+        ]
 
-    def _refuse(self, record: Record, why: Why) -> Refused:
+    def _refuse(self, record: LogRecord, why: UncountedReason) -> UncountedRecord:
         self._refused += 1
-        return Refused(why, record.position)
+        return UncountedRecord(why, record.position)
 
 
 class Fences:
     """All fences of a log: says whether a single record picked out of it counts."""
 
-    def __init__(self, fences: Sequence[Record]) -> None:
+    def __init__(self, fences: Sequence[LogRecord]) -> None:
         """Take every record that has FENCE_HEADER, partition by partition in order."""
         self._epochs: dict[int, list[Epoch]] = {}
         for record in fences:
@@ -195,25 +201,25 @@ class Fences:
             if (epoch := reader.reached.epoch) is not None:
                 self._epochs.setdefault(record.partition, []).append(epoch)
 
-    def admit(self, record: Record) -> bool:
+    def admit(self, record: LogRecord) -> bool:
         epochs = self._epochs.get(record.partition, [])
         before = bisect_left(epochs, record.offset, key=lambda epoch: epoch.offset)
         newest = epochs[before - 1] if before else None
         return admits(newest, _claimed(dict(record.headers)))
 
 
-def scope_of(record: Record | Outgoing) -> ScopeName:
+def scope_of(record: LogRecord | OutgoingRecord) -> ScopeName:
     """Return the scope of the event that a decision record belongs to, from its key alone."""
     scope = (record.key or b"").split(_SEPARATOR.encode(), 1)[0]
     return ScopeName(scope.decode("utf-8", "replace"))
 
 
-def is_decision(record: Record) -> bool:
+def is_decision(record: LogRecord) -> bool:
     """Return whether a record's headers mark it as a decision, whether or not it counts."""
     return record.value is not None and DECISION_ID_HEADER in dict(record.headers)
 
 
-def read_decision(record: Record) -> Decision:
+def read_decision(record: LogRecord) -> Decision:
     """Read a decision that counts. Raises Fatal if it is none: the log is damaged."""
     kind = (dict(record.headers).get(KIND_HEADER) or b"").decode("utf-8", "replace")
     try:
@@ -233,7 +239,7 @@ async def epoch_at(log: Log, partition: int, offset: int) -> Epoch | None:
     end = offset
     while end > beginning:
         start = max(beginning, end - _PAGE)
-        reader = DecisionsReader(Reached(start))
+        reader = DecisionsReader(ReadPosition(start))
         while start < end and (records := await _before(log, partition, start, end)):
             for record in records:
                 if FENCE_HEADER in dict(record.headers):
@@ -245,12 +251,12 @@ async def epoch_at(log: Log, partition: int, offset: int) -> Epoch | None:
     return None
 
 
-async def _before(log: Log, partition: int, start: int, end: int) -> list[Record]:
+async def _before(log: Log, partition: int, start: int, end: int) -> list[LogRecord]:
     records = await log.read(DECISIONS.name, partition, start, end - start)
     return [record for record in records if record.offset < end]
 
 
-def _read_fence(record: Record, owner: bytes | None) -> Fence:
+def _read_fence(record: LogRecord, owner: bytes | None) -> Fence:
     try:
         fence = DECISION.decode(record.value or b"")
     except Unreadable as error:
@@ -277,7 +283,7 @@ DECISION_BYTES_MAX = 14_680_064
 
 
 def fitting(
-    record: Record, outcome: Decision | DeadLetter
+    record: LogRecord, outcome: Decision | DeadLetter
 ) -> tuple[Decision | DeadLetter, bytes | None]:
     """Encode a decision; refuse one too long for any topic, before anything builds on it."""
     if isinstance(outcome, DeadLetter):

@@ -36,28 +36,16 @@ from schemas.events import (
 )
 from schemas.memories import Memory
 from schemas.outcomes import DeadLetter, Review, Stage
-from streams.model.embedding import (
-    NEAR_TIE,
-    Embedded,
-    Vector,
-    nowhere,
-    pack,
-    similarity,
-)
-from streams.model.identity import (
-    content_key,
-    decision_id,
-    event_key,
-    memory_id,
-)
+from streams.model.embedding import NEAR_TIE, TextVector, Vector, nowhere, pack, similarity
+from streams.model.identity import content_key, decision_id, event_key, memory_id
 from streams.model.merge import keep_better
-from streams.model.neighbours import Neighbour, Stored
+from streams.model.neighbours import Neighbour, StoredMemory
 from streams.model.policy import Policy
-from streams.model.ports import Decided, Embedder, Fatal, Index, Poison, Query, Transient
+from streams.model.ports import DecidedEvents, Embedder, Fatal, Index, Poison, Query, Transient
 from streams.model.verdict import Judgement
 from streams.model.wordings import texts_of, with_vectors
-from streams.stage.core.case import Case, Encoded, PendingMerge
-from streams.stage.core.consolidation import Proposal, Related, consolidate, measured, unchanged
+from streams.stage.core.case import Case, EncodedVector, PendingMerge
+from streams.stage.core.consolidation import Proposal, RelatedPair, consolidate, measured, unchanged
 from streams.stage.core.decide import (
     add,
     block,
@@ -75,7 +63,7 @@ from streams.stage.core.decide import (
 from streams.stage.core.overlay import Fork
 from streams.stage.core.requests import (
     Held,
-    Reworded,
+    WordingVectors,
     brings_back,
     ended,
     forgotten,
@@ -87,17 +75,17 @@ from streams.stage.core.requests import (
 )
 from streams.stage.core.reviewing import answered, questions
 from streams.stage.core.survivorship import said_again
-from streams.stage.core.tombstones import Key, Said, WrongKey, recognised
+from streams.stage.core.tombstones import TombstoneKey, TombstoneProbe, WrongKey, recognised
 from streams.stage.flow.dead_letters import dead_letter, reused
 from streams.stage.flow.decisions import fitting
-from streams.stage.flow.incoming import Elsewhere, Received, Withheld, time_of
-from streams.stage.flow.judging import Judging, Question
-from streams.stage.flow.merging import Made, Merging
+from streams.stage.flow.incoming import MisroutedEvent, ReceivedRecord, WithheldEvent, time_of
+from streams.stage.flow.judging import CandidatePair, Judging
+from streams.stage.flow.merging import MergeResult, Merging
 from streams.stage.flow.nominating import expected, floor_of, ranked
 from streams.stage.flow.seen import (
     Asked,
-    Judged,
-    Seen,
+    BatchKnowledge,
+    JudgedMemory,
     addressed_memory,
     as_held,
     free_name,
@@ -122,7 +110,7 @@ may order near ties differently from the exact measure."""
 
 
 @dataclass(frozen=True)
-class Decisions:
+class DecidedBatch:
     """One decision per received record, in order, with what they refer to.
 
     `encoded` are the decisions as they travel; rejects refer to `dead_letters`, inserts to
@@ -145,10 +133,10 @@ class Deduplicator:
 
     embedder: Embedder
     index: Index
-    decided: Decided
+    decided: DecidedEvents
     policy: Policy
     judging: Judging
-    key: Key | None = None
+    key: TombstoneKey | None = None
     """The key that reads tombstones; without one, meeting a tombstone stops the process."""
 
     @cached_property
@@ -156,17 +144,21 @@ class Deduplicator:
         return Merging(self.judging.readings, self.judging.wording)
 
     async def deduplicate(
-        self, batch: Sequence[Received], fork: Fork, *, otherwise: Decided | None = None
-    ) -> Decisions:
+        self, batch: Sequence[ReceivedRecord], fork: Fork, *, otherwise: DecidedEvents | None = None
+    ) -> DecidedBatch:
         """Decide on a batch in the order of the log, recording each decision on the fork.
 
         Equal to deciding the records one by one. Changes nothing but the fork. Where index and
         embedder have not answered for so long that the policy lets events through unchecked,
         `otherwise` knows which were decided on before, as far as the fork does not.
         """
-        events = [i.event for i in batch if not isinstance(i.event, Elsewhere | Withheld | Poison)]
+        events = [
+            i.event
+            for i in batch
+            if not isinstance(i.event, MisroutedEvent | WithheldEvent | Poison)
+        ]
         seen = await self._known(events, fork, otherwise)
-        made = Decisions(titles=seen.titles, blind=seen.blind, silent=seen.silent)
+        made = DecidedBatch(titles=seen.titles, blind=seen.blind, silent=seen.silent)
         for number, item in enumerate(batch):
             if number % _BREATH == 0:
                 await asyncio.sleep(0)  # lets heartbeats go out
@@ -181,7 +173,9 @@ class Deduplicator:
             made.encoded.append(encoded or DECISION.encode(outcome))
         return made
 
-    async def _known(self, events: Sequence[Event], fork: Fork, otherwise: Decided | None) -> Seen:
+    async def _known(
+        self, events: Sequence[Event], fork: Fork, otherwise: DecidedEvents | None
+    ) -> BatchKnowledge:
         """Return what is known of a batch's events, also where the index does not tell and need not."""
         try:
             return await self._look_up(events, fork, waits=otherwise is None)
@@ -190,7 +184,7 @@ class Deduplicator:
                 raise
             failure = error
         ids = [decision_id(event.scope, event.event_id) for event in events]
-        seen = Seen(await otherwise.decided(ids), {}, {}, {}, waits=False, blind=True)
+        seen = BatchKnowledge(await otherwise.decided(ids), {}, {}, {}, waits=False, blind=True)
         seen.silent[_INDEX] = str(failure)
         await self._embed([event.text for event in events if isinstance(event, Remember)], seen)
         return seen
@@ -202,7 +196,7 @@ class Deduplicator:
         """
         return self.key is None and not any(map(memories_named, events))
 
-    async def _look_up(self, events: Sequence[Event], fork: Fork, *, waits: bool) -> Seen:
+    async def _look_up(self, events: Sequence[Event], fork: Fork, *, waits: bool) -> BatchKnowledge:
         """Ask, once for the whole batch, what log and index know; embed and search what is new."""
         ids = [decision_id(event.scope, event.event_id) for event in events]
         # What this batch erases counts as unknown after the request, and is decided like any other.
@@ -222,7 +216,7 @@ class Deduplicator:
         compared = [event for event in said if self.policy.rules(event.scope).enabled]
         contents = {content_key(event.scope, event.text) for event in compared}
         names = {name for event in undecided for name in memories_named(event)}
-        seen = Seen(
+        seen = BatchKnowledge(
             decided=decided,
             contents=await self.index.with_content(list(contents)) if contents else {},
             named=await self.index.get(list(names)) if names else {},
@@ -241,12 +235,14 @@ class Deduplicator:
         await self._judge(asked, seen)  # what fails is judged again, each event by itself
         return seen
 
-    async def _forgotten(self, events: Sequence[Event]) -> Mapping[ScopeName, Sequence[Stored]]:
+    async def _forgotten(
+        self, events: Sequence[Event]
+    ) -> Mapping[ScopeName, Sequence[StoredMemory]]:
         """Return the tombstones in the scopes of remember events, to catch what is said again."""
         scopes = list(dict.fromkeys(e.scope for e in events if isinstance(e, Remember)))
         return await self.index.forgotten(scopes) if scopes else {}
 
-    async def _judge(self, asked: Sequence[Question], seen: Seen) -> bool:
+    async def _judge(self, asked: Sequence[CandidatePair], seen: BatchKnowledge) -> bool:
         """Judge what was not judged yet; tell whether that has failed, and may."""
         new = {_asked(one): one for one in asked if _judgement(one, seen) is None}
         try:
@@ -259,17 +255,19 @@ class Deduplicator:
             seen.silent[_JUDGE] = f"{type(error).__name__} while judging"
             return False
         for (key, one), judgement in zip(new.items(), judged, strict=True):
-            seen.judged[key] = Judged(one.neighbour.memory, judgement)
+            seen.judged[key] = JudgedMemory(one.neighbour.memory, judgement)
         return True
 
-    async def _outcome(self, item: Received, seen: Seen, fork: Fork) -> Decision | DeadLetter:
+    async def _outcome(
+        self, item: ReceivedRecord, seen: BatchKnowledge, fork: Fork
+    ) -> Decision | DeadLetter:
         """Try each case in turn: decided before, addressed by name, same words, compared."""
         source, event = item.record.position, item.event
         if isinstance(event, Poison):
             return dead_letter(item.record, Stage.DECODE, event)
-        if isinstance(event, Elsewhere):
+        if isinstance(event, MisroutedEvent):
             return forward(source, event.event, event.partition)
-        if isinstance(event, Withheld):
+        if isinstance(event, WithheldEvent):
             return withhold(source, event.scope, event.event_id, event.found)
         graves = graves_in(event.scope, seen, fork)
         if isinstance(event, Remember) and graves:
@@ -302,7 +300,7 @@ class Deduplicator:
         return lacking(made, "not-embedded", _why(failure))
 
     async def _recognised(
-        self, event: Remember, found: Iterable[Stored], seen: Seen
+        self, event: Remember, found: Iterable[StoredMemory], seen: BatchKnowledge
     ) -> MemoryId | None:
         """Return the forgotten memory that an event would bring back, if any."""
         graves = [one for one in found if one.memory.metadata]
@@ -311,14 +309,14 @@ class Deduplicator:
         key = self.required_key(event.scope)
         near = None if key.excuses(event) else self.policy.rules(event.scope).bands.match
         vector = (await self._surely_encoded(event.text, seen)).vector
-        said = Said(event.scope, self.judging.readings.of(event.text), vector, near)
+        said = TombstoneProbe(event.scope, self.judging.readings.of(event.text), vector, near)
         try:
             gone = recognised(key, said, graves)
         except WrongKey as error:
             raise Fatal(f"{error}: set forget.key to the original one") from error
         return None if gone is None else gone.id
 
-    def required_key(self, scope: ScopeName) -> Key:
+    def required_key(self, scope: ScopeName) -> TombstoneKey:
         """Return the key that reads tombstones of a scope. Raises Fatal if there is none."""
         if self.key is None:
             raise Fatal(
@@ -328,7 +326,7 @@ class Deduplicator:
         return self.key
 
     async def _requested(
-        self, event: Request, source: Position, seen: Seen, fork: Fork, *, erasable: bool
+        self, event: Request, source: Position, seen: BatchKnowledge, fork: Fork, *, erasable: bool
     ) -> Change | Revision | Ignore | Block:
         """Change existing memories, based on their current state."""
         states = {i: fork.state(event.scope, i, seen.named.get(i)) for i in memories_named(event)}
@@ -364,7 +362,9 @@ class Deduplicator:
                 proposal = Proposal(event, source, self.policy, self.embedder.model, braked)
                 return await self._consolidate(proposal, held, seen)
 
-    async def _as_it_was(self, memory: Memory, held: Stored | None, seen: Seen) -> Reworded:
+    async def _as_it_was(
+        self, memory: Memory, held: StoredMemory | None, seen: BatchKnowledge
+    ) -> WordingVectors:
         """Return the embeddings of a memory's wordings; reuse those that it holds now."""
         known = {} if held is None else as_held(held, self.embedder.model)
         texts = texts_of(memory)
@@ -372,17 +372,19 @@ class Deduplicator:
         shown, *variants = [
             known.get(text) or await self._surely_encoded(text, seen) for text in texts
         ]
-        return Reworded(shown, tuple(variant.embedding for variant in variants))
+        return WordingVectors(shown, tuple(variant.embedding for variant in variants))
 
-    async def _consolidate(self, proposal: Proposal, held: Held, seen: Seen) -> Change | Ignore:
+    async def _consolidate(
+        self, proposal: Proposal, held: Held, seen: BatchKnowledge
+    ) -> Change | Ignore:
         """Judge every pair of the proposed memories that are unchanged; merge those that fit."""
         if not proposal.rules.enabled:
             return ignore(proposal.event, proposal.source, self.policy, Reason.SWITCHED_OFF)
         members = unchanged(proposal, held)
         found = measured(members, proposal.rules)
-        asked = [Question(said_again(newer), older, proposal.rules) for newer, older in found]
+        asked = [CandidatePair(said_again(newer), older, proposal.rules) for newer, older in found]
         judged = await self.judging.judge(asked)
-        relations = [Related(*pair, one) for pair, one in zip(found, judged, strict=True)]
+        relations = [RelatedPair(*pair, one) for pair, one in zip(found, judged, strict=True)]
         outcome = consolidate(proposal, members, relations)
         if isinstance(outcome, PendingMerge):
             vectors = {str(identity): member.vector for identity, member in members.items()}
@@ -390,7 +392,7 @@ class Deduplicator:
         known = (member.wordings for member in members.values())
         return with_vectors(outcome, vectors_united(known), self.embedder.model)
 
-    async def _remember(self, case: Case, seen: Seen, fork: Fork) -> Change | Ignore:
+    async def _remember(self, case: Case, seen: BatchKnowledge, fork: Fork) -> Change | Ignore:
         event = case.event
         addressed = addressed_memory(event, seen, fork)
         key = content_key(event.scope, event.text)
@@ -413,17 +415,17 @@ class Deduplicator:
             return supersede(case, await self._encoded(event.text, seen), memories)
         return await self._compare(case, seen, fork)
 
-    async def _compare(self, case: Case, seen: Seen, fork: Fork) -> Change | Ignore:
+    async def _compare(self, case: Case, seen: BatchKnowledge, fork: Fork) -> Change | Ignore:
         """Judge an event against its nearest neighbours."""
         encoded = await self._encoded(case.event.text, seen)
         if case.event.text in seen.failed:
             return let_through(case, encoded, _why(seen.failed[case.event.text]))
         near = await self._near(case, encoded.vector, seen, fork)
         seen.titles.update((n.memory.id, n.memory.title) for n in near if n.memory.title)
-        questions_on = [Question(case.event, neighbour, case.rules) for neighbour in near]
-        if not await self._judge(questions_on, seen):
+        pairs = [CandidatePair(case.event, neighbour, case.rules) for neighbour in near]
+        if not await self._judge(pairs, seen):
             return let_through(case, encoded, f"{_JUDGE}: failed")
-        judgements = [seen.judged[_asked(question)].judgement for question in questions_on]
+        judgements = [seen.judged[_asked(pair)].judgement for pair in pairs]
         outcome = decide(case, encoded, near, judgements)
         known = {n.memory.id: n.stored.wordings for n in near if n.stored is not None}
         if isinstance(outcome, PendingMerge):
@@ -444,7 +446,11 @@ class Deduplicator:
         return outcome
 
     async def _worded(
-        self, unworded: PendingMerge, scope: ScopeName, vectors: Mapping[str, Vector], seen: Seen
+        self,
+        unworded: PendingMerge,
+        scope: ScopeName,
+        vectors: Mapping[str, Vector],
+        seen: BatchKnowledge,
     ) -> Change | Ignore:
         """Make the text that a merge shows, and compare it with its parts before it is stored.
 
@@ -463,11 +469,13 @@ class Deduplicator:
                 return await self._worded(fewer, scope, vectors, seen)
             return fewer
         if not fits:
-            made = Made(keep_better(unworded.parts, unworded.better), made.degraded)
+            made = MergeResult(keep_better(unworded.parts, unworded.better), made.degraded)
             whole = await self._surely_encoded(made.joined.text, seen)
         return unworded.merged(made.joined, whole, made.degraded)
 
-    async def _near(self, case: Case, vector: Vector, seen: Seen, fork: Fork) -> list[Neighbour]:
+    async def _near(
+        self, case: Case, vector: Vector, seen: BatchKnowledge, fork: Fork
+    ) -> list[Neighbour]:
         """Return the nearest live memories, including those that this batch decided."""
         event, nominate = case.event, case.rules.nominate
         wanted, floor = nominate.neighbours_max, nominate.similarity_min
@@ -496,27 +504,27 @@ class Deduplicator:
                 [Query(event.scope, vector, limit, floor_of(nominate))]
             )
 
-    async def _encoded(self, text: str, seen: Seen) -> Encoded:
+    async def _encoded(self, text: str, seen: BatchKnowledge) -> EncodedVector:
         """Return a text's embedding; compute it now if the batch did not."""
         await self._embed([text], seen)
         return seen.encoded[text]
 
-    async def _surely_encoded(self, text: str, seen: Seen) -> Encoded:
+    async def _surely_encoded(self, text: str, seen: BatchKnowledge) -> EncodedVector:
         """Return a text's own embedding, where no stand-in will do."""
         encoded = await self._encoded(text, seen)
         if text in seen.failed:
             raise seen.failed[text]
         return encoded
 
-    async def _embed(self, texts: Sequence[str], seen: Seen) -> None:
+    async def _embed(self, texts: Sequence[str], seen: BatchKnowledge) -> None:
         """Embed each distinct text that has no embedding yet."""
         missing = [text for text in dict.fromkeys(texts) if text not in seen.encoded]
         if missing:
             for text, made in zip(missing, await self._embedded(missing, seen), strict=True):
                 embedding = pack(made.vector, self.embedder.model)
-                seen.encoded[text] = Encoded(made.vector, embedding, made.truncated)
+                seen.encoded[text] = EncodedVector(made.vector, embedding, made.truncated)
 
-    async def _embedded(self, texts: Sequence[str], seen: Seen) -> list[Embedded]:
+    async def _embedded(self, texts: Sequence[str], seen: BatchKnowledge) -> list[TextVector]:
         """Return a vector per text: its own, or a stand-in where the policy wants no waiting.
 
         What is refused together is asked for one by one: a text spoils no other.
@@ -535,9 +543,9 @@ class Deduplicator:
             failure = error
         seen.failed.update(dict.fromkeys(texts, failure))
         seen.silent[_EMBEDDER] = str(failure)
-        return [Embedded(nowhere(self.embedder.dimension), truncated=True) for _ in texts]
+        return [TextVector(nowhere(self.embedder.dimension), truncated=True) for _ in texts]
 
-    async def _search(self, events: Sequence[Remember], seen: Seen) -> None:
+    async def _search(self, events: Sequence[Remember], seen: BatchKnowledge) -> None:
         """Query the index for the neighbours of each event not searched yet."""
         places = dict.fromkeys((event.scope, event.text) for event in events)
         asked = [place for place in places if place not in seen.hits]
@@ -558,14 +566,14 @@ def _lacks_vector(memory: Memory) -> bool:
     return memory.live and memory.unchecked == "not-embedded"
 
 
-def _judgement(question: Question, seen: Seen) -> Judgement | None:
+def _judgement(pair: CandidatePair, seen: BatchKnowledge) -> Judgement | None:
     """Return what was judged of a pair; None if the memory has turned out different."""
-    known = seen.judged.get(_asked(question))
-    return known.judgement if known and known.memory == question.neighbour.memory else None
+    known = seen.judged.get(_asked(pair))
+    return known.judgement if known and known.memory == pair.neighbour.memory else None
 
 
-def _asked(question: Question) -> Asked:
-    event, memory = question.event, question.neighbour.memory
+def _asked(pair: CandidatePair) -> Asked:
+    event, memory = pair.event, pair.neighbour.memory
     return event.scope, event.event_id, event.text, memory.id, memory.version
 
 
@@ -579,6 +587,6 @@ def _telling_masked(
     return outcome.model_copy(update={"evidence": evidence})
 
 
-def _similarity(vector: Vector, hit: Stored) -> float:
+def _similarity(vector: Vector, hit: StoredMemory) -> float:
     found = hit.nearest(vector)
     return -1.0 if found is None else found[0]

@@ -9,10 +9,10 @@ from schemas.decisions import Change, Decision, Erase, Fence, Marker, OnEvent
 from schemas.events import Forget, Remember
 from schemas.topics import DECISIONS, EVENTS
 from streams.model.identity import decision_id, memory_id, republished_id
-from streams.model.ports import Log, Outgoing, Record
+from streams.model.ports import Log, LogRecord, OutgoingRecord
 from streams.model.screening import was_screened
-from streams.stage.core.tombstones import Key, without
-from streams.stage.flow.decisions import Logged
+from streams.stage.core.tombstones import TombstoneKey, without
+from streams.stage.flow.decisions import CountedDecision
 from streams.stage.flow.incoming import addressed
 
 _GAP_MAX = 64
@@ -20,7 +20,7 @@ _GAP_MAX = 64
 
 
 @dataclass(frozen=True)
-class Looked:
+class RequestedErasure:
     """What a request to forget asks to be erased, as found in the log.
 
     `fits`: all of it is in the request's scope, and everything to be republished is there. `again`
@@ -32,10 +32,12 @@ class Looked:
     again: tuple[Remember, ...]
 
 
-NOTHING = Looked(fits=True, again=())
+NOTHING = RequestedErasure(fits=True, again=())
 
 
-async def looked_at(log: Log, partition: int, request: Forget, key: Key) -> Looked:
+async def looked_at(
+    log: Log, partition: int, request: Forget, key: TombstoneKey
+) -> RequestedErasure:
     """Read what a request to forget asks to be erased; `key` excuses what is republished."""
     wanted = {one.decision: one for one in request.erased}
     gone = {p for m in request.memories if m.tombstone for p in m.tombstone.fingerprints}
@@ -47,9 +49,9 @@ async def looked_at(log: Log, partition: int, request: Forget, key: Key) -> Look
         decision = _decision(record)
         erasure = wanted[record.offset]
         if decision is None or decision.event.scope != request.scope:
-            return Looked(fits=False, again=())
+            return RequestedErasure(fits=False, again=())
         if decision.source.offset != erasure.event:
-            return Looked(fits=False, again=())
+            return RequestedErasure(fits=False, again=())
         if erasure.again and isinstance(decision.event, Remember):
             said.add(record.offset)
             text = without(
@@ -64,7 +66,9 @@ async def looked_at(log: Log, partition: int, request: Forget, key: Key) -> Look
             if isinstance(decision, Change):
                 renamed[decision.memory.id] = memory_id(decision_id(request.scope, fresh))
     complete = all(one.decision in said for one in request.erased if one.again)
-    return Looked(complete, tuple(_renaming(again[offset], renamed) for offset in sorted(again)))
+    return RequestedErasure(
+        complete, tuple(_renaming(again[offset], renamed) for offset in sorted(again))
+    )
 
 
 def _renaming(event: Remember, renamed: Mapping[str, str]) -> Remember:
@@ -73,12 +77,12 @@ def _renaming(event: Remember, renamed: Mapping[str, str]) -> Remember:
     return event.model_copy(update={"supersedes": names})
 
 
-def published_anew(looked: Looked, partitions: int) -> list[Outgoing]:
+def published_anew(looked: RequestedErasure, partitions: int) -> list[OutgoingRecord]:
     """Return the records that republish what stays, without what is forgotten."""
     return [addressed(one.scope, EVENT.encode(one), partitions) for one in looked.again]
 
 
-def erased(window: Sequence[Logged]) -> list[Position]:
+def erased(window: Sequence[CountedDecision]) -> list[Position]:
     """Return the records of a partition that the decisions of a window erase."""
     gone: list[Position] = []
     for logged in window:
@@ -105,7 +109,7 @@ def _place(topic: str, partition: int, offset: int) -> Position:
     return Position(topic=topic, partition=partition, offset=offset)
 
 
-def _decision(record: Record) -> OnEvent | None:
+def _decision(record: LogRecord) -> OnEvent | None:
     """Read a decision on an event; None if the record holds none."""
     try:
         found: Decision | Fence = DECISION.decode(record.value or b"")
@@ -114,7 +118,7 @@ def _decision(record: Record) -> OnEvent | None:
     return None if isinstance(found, Fence | Marker) else found
 
 
-async def _at(log: Log, partition: int, offsets: Sequence[int]) -> AsyncIterator[Record]:
+async def _at(log: Log, partition: int, offsets: Sequence[int]) -> AsyncIterator[LogRecord]:
     """Yield the decisions at ascending offsets that still exist."""
     wanted = set(offsets)
     for first, last in _runs(offsets):

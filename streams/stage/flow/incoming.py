@@ -13,7 +13,7 @@ from schemas.events import Event, Remember
 from schemas.topics import EVENTS, Topic
 from schemas.turns import Turn
 from streams.model.policy import Policy
-from streams.model.ports import Outgoing, Poison, Record, Screener
+from streams.model.ports import LogRecord, OutgoingRecord, Poison, Screener
 from streams.model.scope import partition_of
 from streams.model.screening import screened
 from streams.stage.flow.dead_letters import ATTEMPTS_HEADER, oversized
@@ -35,9 +35,9 @@ def addressed(
     headers: tuple[tuple[str, bytes | None], ...] = (),
     *,
     topic: Topic = EVENTS,
-) -> Outgoing:
+) -> OutgoingRecord:
     """Return the record that publishes an event or turn, in its scope's partition and key."""
-    return Outgoing(
+    return OutgoingRecord(
         topic=topic.name,
         partition=partition_of(scope, partitions),
         key=scope.encode(),
@@ -46,18 +46,18 @@ def addressed(
     )
 
 
-def with_ingestion_time(records: Sequence[Outgoing], at: datetime) -> list[Outgoing]:
+def with_ingestion_time(records: Sequence[OutgoingRecord], at: datetime) -> list[OutgoingRecord]:
     """Return events with a note of when they are taken in, for a log that keeps none itself."""
     noted = (_TAKEN_IN_HEADER, f"{at.timestamp():.0f}".encode())
     return [
-        Outgoing(one.topic, one.partition, one.key, one.value, (*one.headers, noted))
+        OutgoingRecord(one.topic, one.partition, one.key, one.value, (*one.headers, noted))
         if one.topic == EVENTS.name
         else one
         for one in records
     ]
 
 
-def time_of(record: Record) -> datetime | None:
+def time_of(record: LogRecord) -> datetime | None:
     """Return when a record was taken in; None where nothing tells."""
     noted = dict(record.headers).get(_TAKEN_IN_HEADER)
     if record.appended_at is not None or noted is None:
@@ -70,7 +70,7 @@ def time_of(record: Record) -> datetime | None:
 _Said = TypeVar("_Said", bound=Event | Turn)
 
 
-def read(record: Record, codec: Codec[_Said], *, likely: str) -> _Said | Poison:
+def read(record: LogRecord, codec: Codec[_Said], *, likely: str) -> _Said | Poison:
     """Return a record's content, or why it has none; `likely` is the kind to try first."""
     value = record.value or b""
     if too_long := oversized(value):
@@ -82,7 +82,7 @@ def read(record: Record, codec: Codec[_Said], *, likely: str) -> _Said | Poison:
     return _untimely(record, said.occurred_at) or said
 
 
-def _untimely(record: Record, occurred_at: datetime) -> Poison | None:
+def _untimely(record: LogRecord, occurred_at: datetime) -> Poison | None:
     """Reject what has not happened yet by the log's clock."""
     appended = record.appended_at
     if appended is None or occurred_at <= appended + CLOCK_SKEW_MAX:
@@ -94,7 +94,7 @@ def _untimely(record: Record, occurred_at: datetime) -> Poison | None:
     )
 
 
-def misrouted(record: Record, scope: ScopeName, partitions: int) -> int | Poison | None:
+def misrouted(record: LogRecord, scope: ScopeName, partitions: int) -> int | Poison | None:
     """Return the partition that a misrouted record belongs to.
 
     The scope determines it, with the partitioner of Kafka's Java client. Poison if the record was
@@ -112,9 +112,9 @@ def misrouted(record: Record, scope: ScopeName, partitions: int) -> int | Poison
     )
 
 
-def forwarded(record: Record, scope: ScopeName, partition: int) -> Outgoing:
+def forwarded(record: LogRecord, scope: ScopeName, partition: int) -> OutgoingRecord:
     """Return the record that republishes a record, byte for byte, in its scope's partition."""
-    return Outgoing(
+    return OutgoingRecord(
         topic=record.topic,
         partition=partition,
         key=scope.encode(),
@@ -125,7 +125,7 @@ def forwarded(record: Record, scope: ScopeName, partition: int) -> Outgoing:
 
 
 @dataclass(frozen=True)
-class Elsewhere:
+class MisroutedEvent:
     """An event found outside its scope's partition; it is republished in that partition."""
 
     event: Event
@@ -133,7 +133,7 @@ class Elsewhere:
 
 
 @dataclass(frozen=True)
-class Withheld:
+class WithheldEvent:
     """An event that must not be kept because of what was found in it."""
 
     event_id: EventId
@@ -142,20 +142,20 @@ class Withheld:
 
 
 @dataclass(frozen=True)
-class Received:
+class ReceivedRecord:
     """One record of the events topic, read; `event` is its content, or why it has none.
 
     `masked` lists the kinds of data masked in it. `erasable`: a request to forget names only
     records of its own scope.
     """
 
-    record: Record
-    event: Event | Elsewhere | Withheld | Poison
+    record: LogRecord
+    event: Event | MisroutedEvent | WithheldEvent | Poison
     masked: tuple[str, ...] = ()
     erasable: bool = True
 
 
-def screen(item: Received, policy: Policy, screener: Screener | None) -> Received:
+def screen(item: ReceivedRecord, policy: Policy, screener: Screener | None) -> ReceivedRecord:
     """Screen an event and treat the findings as the policy of its scope says.
 
     An event that a person has reviewed and requeued is not set aside again.
@@ -170,7 +170,7 @@ def screen(item: Received, policy: Policy, screener: Screener | None) -> Receive
     if found.event is not None:
         return _masked(item, found.event, found.found) if found.found else item
     if not found.asks:
-        return replace(item, event=Withheld(event.event_id, event.scope, found.found))
+        return replace(item, event=WithheldEvent(event.event_id, event.scope, found.found))
     if ATTEMPTS_HEADER in dict(item.record.headers):
         return item
     kinds = ", ".join(found.found)
@@ -183,7 +183,7 @@ def screen(item: Received, policy: Policy, screener: Screener | None) -> Receive
     )
 
 
-def _masked(item: Received, event: Remember, found: tuple[str, ...]) -> Received:
+def _masked(item: ReceivedRecord, event: Remember, found: tuple[str, ...]) -> ReceivedRecord:
     """Return a masked event, or Poison if the masks made it too long."""
     value = EVENT.encode(event)
     poison = oversized(value)
@@ -192,5 +192,5 @@ def _masked(item: Received, event: Remember, found: tuple[str, ...]) -> Received
     except Unreadable as error:
         poison = Poison(str(error), error.field)
     if poison is None:
-        return Received(replace(item.record, value=value), event, found)
+        return ReceivedRecord(replace(item.record, value=value), event, found)
     return replace(item, event=Poison(f"with {', '.join(found)} masked: {poison}", poison.field))

@@ -11,7 +11,7 @@ from schemas.codec import Unreadable
 from schemas.outcomes import Stage
 from schemas.topics import EVENTS
 from streams.model.identity import event_id
-from streams.model.ports import Clock, Line, Outgoing, Poison, Source
+from streams.model.ports import Clock, OutgoingRecord, Poison, Source, SourceLine
 from streams.stage.core.mapping import FieldMapping, event_fields
 from streams.stage.flow.dead_letters import (
     ORIGIN_HEADER,
@@ -24,13 +24,13 @@ from streams.stage.flow.incoming import addressed
 
 
 def records_of(
-    lines: Sequence[Line],
+    lines: Sequence[SourceLine],
     *,
     source: Source,
     mapping: FieldMapping | None,
     partitions: int,
     clock: Clock,
-) -> list[Outgoing]:
+) -> list[OutgoingRecord]:
     """Return what a source's lines publish: an event each, or a dead letter naming the line.
 
     Without a mapping, a row that names its `kind` is already an event and is published unchanged;
@@ -41,8 +41,8 @@ def records_of(
 
 
 def _record(
-    line: Line, source: Source, mapping: FieldMapping | None, partitions: int, clock: Clock
-) -> Outgoing:
+    line: SourceLine, source: Source, mapping: FieldMapping | None, partitions: int, clock: Clock
+) -> OutgoingRecord:
     origin = f"{source.place}:{line.number}"
     if isinstance(line.row, Poison):
         return _dead_letter(line, line.row, origin)
@@ -63,8 +63,8 @@ def _record(
 
 
 def _event(
-    event: Mapping[str, Any], value: bytes, line: Line, origin: str, partitions: int
-) -> Outgoing:
+    event: Mapping[str, Any], value: bytes, line: SourceLine, origin: str, partitions: int
+) -> OutgoingRecord:
     """Address an event by its scope; without one it goes to any partition, to be rejected there."""
     if too_long := oversized(value):
         return _dead_letter(line, too_long, origin)
@@ -75,9 +75,9 @@ def _event(
     scope = event.get("scope")
     if isinstance(scope, str) and scope.isprintable():
         return addressed(ScopeName(scope), value, partitions, headers)
-    return Outgoing(EVENTS.name, 0, None, value, headers)
+    return OutgoingRecord(EVENTS.name, 0, None, value, headers)
 
 
-def _dead_letter(line: Line, poison: Poison, origin: str) -> Outgoing:
+def _dead_letter(line: SourceLine, poison: Poison, origin: str) -> OutgoingRecord:
     letter = describe(value=line.content, stage=Stage.READ, poison=poison, origin=origin)
     return letter_record(letter, 0)

@@ -40,7 +40,7 @@ _NAMES: tuple[JudgeName, ...] = ("built-in", "llm")
 
 
 @dataclass(frozen=True)
-class Question:
+class CandidatePair:
     """An event and one of its neighbours, and what holds in their scope."""
 
     event: Remember
@@ -78,14 +78,14 @@ class Judging:
         """Keep the newest judgements from now on: where somebody proposes what he decides on."""
         self._kept = {}
 
-    async def judge(self, questions: Sequence[Question]) -> list[Judgement]:
-        """Return one judgement per question, in order; the judges are asked about all at once.
+    async def judge(self, pairs: Sequence[CandidatePair]) -> list[Judgement]:
+        """Return one judgement per pair, in order; the judges are asked about all at once.
 
-        A judgement depends on its own question alone.
+        A judgement depends on its own pair alone.
         """
         if self._kept is None:
-            return await self._judged(questions)
-        asked = {_key(one): one for one in questions}
+            return await self._judged(pairs)
+        asked = {_key(one): one for one in pairs}
         found = {key: self._kept[key] for key in asked if key in self._kept}
         new = [one for key, one in asked.items() if key not in found]
         made = dict(zip(map(_key, new), await self._judged(new), strict=True))
@@ -93,72 +93,72 @@ class Judging:
         for key in list(islice(self._kept, max(0, len(self._kept) - _KEPT))):
             del self._kept[key]
         found |= made
-        return [found[_key(one)] for one in questions]
+        return [found[_key(one)] for one in pairs]
 
-    async def _judged(self, questions: Sequence[Question]) -> list[Judgement]:
+    async def _judged(self, pairs: Sequence[CandidatePair]) -> list[Judgement]:
         """Judge what is near: a variant first, and where the event does not repeat that, the shown text.
 
         What repeats any wording of a memory is known. What says more has to be one fact with what the
         memory shows, or one variant after the other would lead away from it.
         """
-        worded = {at: near for at, one in enumerate(questions) if (near := _of_variant(one))}
+        worded = {at: near for at, one in enumerate(pairs) if (near := _of_variant(one))}
         told = await self._judged_as_told(list(worded.values()))
         repeats = {
             at: replace(one, verdict=Verdict.REFINED_BY)
             for at, one in zip(worded, told, strict=True)
             if one.verdict in {Verdict.SAME, Verdict.REFINED_BY}
         }
-        left = [at for at in range(len(questions)) if at not in repeats]
-        shown = await self._judged_as_told([_of_shown(questions[at]) for at in left])
+        left = [at for at in range(len(pairs)) if at not in repeats]
+        shown = await self._judged_as_told([_of_shown(pairs[at]) for at in left])
         found = repeats | dict(zip(left, shown, strict=True))
-        return [found[at] for at in range(len(questions))]
+        return [found[at] for at in range(len(pairs))]
 
-    async def _judged_as_told(self, questions: Sequence[Question]) -> list[Judgement]:
-        """Judge the texts that the questions name."""
-        judgements = [self._unasked(question) for question in questions]
+    async def _judged_as_told(self, pairs: Sequence[CandidatePair]) -> list[Judgement]:
+        """Judge the texts that the pairs name."""
+        judgements = [self._unasked(pair) for pair in pairs]
         still = [at for at, one in enumerate(judgements) if one.verdict is Verdict.UNSURE]
         findings = [judgements[at].findings for at in still]
-        asked = await self._ask([questions[at] for at in still], findings)
+        asked = await self._ask([pairs[at] for at in still], findings)
         for at, answer in zip(still, asked, strict=True):
-            judgements[at] = self._settled(judgements[at], answer, questions[at])
+            judgements[at] = self._settled(judgements[at], answer, pairs[at])
         return judgements
 
-    def _unasked(self, question: Question) -> Judgement:
+    def _unasked(self, pair: CandidatePair) -> Judgement:
         """Return what sentences and guards make of a pair."""
-        event, memory = question.event, question.neighbour.memory
-        told = by_sentences(event, question.neighbour)
+        event, memory = pair.event, pair.neighbour.memory
+        told = by_sentences(event, pair.neighbour)
         if told is not None:
             return told
         texts = self.readings.of(event.text), self.readings.of(memory.text)
-        judges = question.rules.judges
-        apart = by_words(*texts, question.neighbour.similarity, judges)
-        if apart and not ("llm" in judges.chain and self._foreign(question)):
+        judges = pair.rules.judges
+        apart = by_words(*texts, pair.neighbour.similarity, judges)
+        if apart and not ("llm" in judges.chain and self._foreign(pair)):
             return apart
         findings = ()
-        if question.rules.guards:
+        if pair.rules.guards:
             said, known = of_event(event, texts[0]), of_memory(memory, texts[1])
             findings = examine(said, known, self.readings.lexicon)
         if apart := by_guards(findings, judges):
             return apart
-        knows_english = question.rules.guards or "built-in" in judges.chain
-        language = self._foreign(question) if knows_english else None
+        knows_english = pair.rules.guards or "built-in" in judges.chain
+        language = self._foreign(pair) if knows_english else None
         judge = FOREIGN + language if language else "guards" if findings else "bands"
         return Judgement(Verdict.UNSURE, judge, None, findings)
 
-    def _foreign(self, question: Question) -> str | None:
+    def _foreign(self, pair: CandidatePair) -> str | None:
         """Return the language of a pair of which a text is surely not in English."""
-        texts = (question.event.text, question.neighbour.memory.text)
+        texts = (pair.event.text, pair.neighbour.memory.text)
         told = (self.readings.of(text).foreign for text in texts)
         return next((language for language in told if language), None)
 
-    def _settled(self, judgement: Judgement, asked: _Asked, question: Question) -> Judgement:
+    def _settled(self, judgement: Judgement, asked: _Asked, pair: CandidatePair) -> Judgement:
         """Take a judge's opinion over.
 
         Who only names a verdict has weighed nothing: it is not believed that two are one where a
         guard has something to say. Where nobody is sure, a guard's objection counts.
         """
         opinion, findings = asked.opinion, judgement.findings
-        verdict = self._believed(opinion, question)
+        verdict = self._believed(opinion, pair)
         weighed = opinion is not None and opinion.probabilities is not None
         guard = objection(findings)
         doubted = ONE_MEMORY if guard else (Verdict.SAME, Verdict.REFINED_BY)
@@ -171,34 +171,34 @@ class Judging:
             judgement, verdict=verdict, judge=judge, opinion=opinion, degraded=asked.degraded
         )
 
-    def _believed(self, opinion: Opinion | None, question: Question) -> Verdict:
+    def _believed(self, opinion: Opinion | None, pair: CandidatePair) -> Verdict:
         """Return what an opinion is good for, under the rules that hold."""
         if opinion is None:
             return Verdict.UNSURE
-        verdict = by_opinion(opinion, question.rules.judges)
-        texts = (question.event.text, question.neighbour.memory.text)
+        verdict = by_opinion(opinion, pair.rules.judges)
+        texts = (pair.event.text, pair.neighbour.memory.text)
         doubt = in_doubt(verdict, *(self.readings.of(text) for text in texts))
         return Verdict.UNSURE if doubt and opinion.probabilities is not None else verdict
 
     async def _ask(
-        self, questions: Sequence[Question], findings: Sequence[tuple[Finding, ...]]
+        self, pairs: Sequence[CandidatePair], findings: Sequence[tuple[Finding, ...]]
     ) -> list[_Asked]:
         """Ask one judge after the other, each about what is still open and for it to settle.
 
         The built-in judge is not asked about other languages than English.
         """
-        asked = [_Asked() for _ in questions]
-        for turn in range(max((len(q.rules.judges.chain) for q in questions), default=0)):
+        asked = [_Asked() for _ in pairs]
+        for turn in range(max((len(one.rules.judges.chain) for one in pairs), default=0)):
             for name in _NAMES:
                 open_at = [
                     at
-                    for at, question in enumerate(questions)
+                    for at, pair in enumerate(pairs)
                     if asked[at].opinion is None
-                    and question.rules.judges.chain[turn : turn + 1] == (name,)
-                    and not (name == "built-in" and self._foreign(question))
+                    and pair.rules.judges.chain[turn : turn + 1] == (name,)
+                    and not (name == "built-in" and self._foreign(pair))
                 ]
                 answers = await self._answers(
-                    name, [_pair(questions[at], findings[at]) for at in open_at]
+                    name, [_pair(pairs[at], findings[at]) for at in open_at]
                 )
                 for at, answer in zip(open_at, answers, strict=True):
                     asked[at] = _with_answer(asked[at], name, answer)
@@ -213,33 +213,33 @@ class Judging:
         return await verifier.verify(pairs)
 
 
-def _key(question: Question) -> _Key:
+def _key(pair: CandidatePair) -> _Key:
     """Return what a judgement depends on; the rules stay the same object as long as they hold."""
-    event, near = question.event, question.neighbour
+    event, near = pair.event, pair.neighbour
     seen = (near.memory.id, near.memory.version, near.similarity, near.band)
-    return (event.model_dump_json(), *seen, id(question.rules))
+    return (event.model_dump_json(), *seen, id(pair.rules))
 
 
-def _of_variant(question: Question) -> Question | None:
-    """Return the question with the variant that is near; None where that is the shown text."""
-    near = question.neighbour
+def _of_variant(pair: CandidatePair) -> CandidatePair | None:
+    """Return the pair with the variant that is near; None where that is the shown text."""
+    near = pair.neighbour
     text = other_than_shown(near.memory, near.wording)
     if text is None:
         return None
     memory = near.memory.model_copy(update={"text": text})
-    return replace(question, neighbour=replace(near, memory=memory))
+    return replace(pair, neighbour=replace(near, memory=memory))
 
 
-def _of_shown(question: Question) -> Question:
-    near = question.neighbour
+def _of_shown(pair: CandidatePair) -> CandidatePair:
+    near = pair.neighbour
     if near.shown_similarity is None:
-        return question
-    return replace(question, neighbour=replace(near, similarity=near.shown_similarity))
+        return pair
+    return replace(pair, neighbour=replace(near, similarity=near.shown_similarity))
 
 
-def _pair(question: Question, findings: tuple[Finding, ...]) -> Pair:
-    near, deep = question.neighbour, question.rules.judges.deep
-    return Pair(question.event, near.memory, near.similarity, findings, deep)
+def _pair(pair: CandidatePair, findings: tuple[Finding, ...]) -> Pair:
+    near, deep = pair.neighbour, pair.rules.judges.deep
+    return Pair(pair.event, near.memory, near.similarity, findings, deep)
 
 
 def _with_answer(asked: _Asked, name: JudgeName, answer: Opinion | NoAnswer) -> _Asked:

@@ -6,7 +6,7 @@ from schemas.base import ScopeName
 from streams.model.merge import (
     UNWORDED,
     Faults,
-    Joined,
+    MergedText,
     append,
     keep_better,
     newer_wins,
@@ -22,13 +22,13 @@ _COMPARED_MAX = 4
 
 
 @dataclass(frozen=True)
-class Made:
+class MergeResult:
     """A text, and how it was made; `degraded` names the model if it should have worded it.
 
     `fits`: it says all of the parts. Else the better part stands in, for they are too long together.
     """
 
-    joined: Joined
+    joined: MergedText
     degraded: tuple[str, ...] = ()
     fits: bool = True
 
@@ -40,27 +40,29 @@ class Merging:
         self._readings = readings
         self._wording = wording
 
-    async def make(self, unworded: PendingMerge, scope: ScopeName, rule: MergeRule) -> Made:
+    async def make(self, unworded: PendingMerge, scope: ScopeName, rule: MergeRule) -> MergeResult:
         """Apply the rule's strategy, then its fallback; if too long, keep the better part."""
         if sum(len(part.text) for part in unworded.parts) > _COMPARED_MAX * rule.characters_max:
-            return Made(self._plainly("keep-better", unworded), fits=False)
+            return MergeResult(self._plainly("keep-better", unworded), fits=False)
         made = await self._by_strategy(unworded, scope, rule)
         if len(made.joined.text) > rule.characters_max or _is_too_large(made.joined, unworded):
-            return Made(self._plainly("keep-better", unworded), made.degraded, fits=False)
+            return MergeResult(self._plainly("keep-better", unworded), made.degraded, fits=False)
         return made
 
-    async def _by_strategy(self, unworded: PendingMerge, scope: ScopeName, rule: MergeRule) -> Made:
+    async def _by_strategy(
+        self, unworded: PendingMerge, scope: ScopeName, rule: MergeRule
+    ) -> MergeResult:
         if rule.strategy != "llm":
-            return Made(self._plainly(rule.strategy, unworded))
+            return MergeResult(self._plainly(rule.strategy, unworded))
         text = await self.worded(WordingRequest(scope, unworded.parts, rule.characters_max))
-        if isinstance(text, Joined) and _is_too_large(text, unworded):
+        if isinstance(text, MergedText) and _is_too_large(text, unworded):
             text = NoAnswer("longer than the sources")
         if isinstance(text, NoAnswer):
             fallback = "keep-better" if unworded.complete else rule.fallback
-            return Made(self._plainly(fallback, unworded), (f"{UNWORDED}{text.reason}",))
-        return Made(text)
+            return MergeResult(self._plainly(fallback, unworded), (f"{UNWORDED}{text.reason}",))
+        return MergeResult(text)
 
-    def _plainly(self, strategy: Plain, unworded: PendingMerge) -> Joined:
+    def _plainly(self, strategy: Plain, unworded: PendingMerge) -> MergedText:
         match strategy:
             case "append":
                 return append(unworded.parts, self._readings)
@@ -69,14 +71,14 @@ class Merging:
             case "newer-wins":
                 return newer_wins(unworded.parts)
 
-    async def worded(self, request: WordingRequest) -> Joined | NoAnswer:
+    async def worded(self, request: WordingRequest) -> MergedText | NoAnswer:
         """Ask for a wording, and for one repair if it leaves out or adds something."""
         tried = await self._attempt(request)
         if isinstance(tried, WordingRequest):
             tried = await self._attempt(tried)
         return NoAnswer("not what the sources say") if isinstance(tried, WordingRequest) else tried
 
-    async def _attempt(self, request: WordingRequest) -> Joined | WordingRequest | NoAnswer:
+    async def _attempt(self, request: WordingRequest) -> MergedText | WordingRequest | NoAnswer:
         """Return an accepted wording, or the request for its repair."""
         if self._wording is None:
             return NoAnswer("not configured")
@@ -96,5 +98,5 @@ class Merging:
         )
 
 
-def _is_too_large(joined: Joined, unworded: PendingMerge) -> bool:
+def _is_too_large(joined: MergedText, unworded: PendingMerge) -> bool:
     return unworded.bytes_max is not None and len(joined.text.encode()) > unworded.bytes_max

@@ -9,16 +9,16 @@ from schemas.base import ScopeName
 from schemas.events import Remember
 from streams.model.embedding import SIMILARITY_DECIMALS, Vector
 from streams.model.identity import decision_id, memory_id
-from streams.model.neighbours import Neighbour, Stored, rank
+from streams.model.neighbours import Neighbour, StoredMemory, rank
 from streams.model.policy import Nominate, Policy, Rules
 from streams.stage.core.overlay import Fork
 from streams.stage.core.survivorship import born
-from streams.stage.flow.judging import Question
-from streams.stage.flow.seen import Seen, free_name
+from streams.stage.flow.judging import CandidatePair
+from streams.stage.flow.seen import BatchKnowledge, free_name
 
 
 def ranked(
-    event: Remember, vector: Vector, candidates: Sequence[Stored], rules: Rules
+    event: Remember, vector: Vector, candidates: Sequence[StoredMemory], rules: Rules
 ) -> list[Neighbour]:
     """Return an event's nearest neighbours among candidates, as its rules nominate them."""
     return rank(
@@ -36,25 +36,27 @@ def floor_of(nominate: Nominate) -> float:
     return nominate.similarity_min - 10.0**-SIMILARITY_DECIMALS
 
 
-def expected(events: Sequence[Remember], policy: Policy, seen: Seen, fork: Fork) -> list[Question]:
+def expected(
+    events: Sequence[Remember], policy: Policy, seen: BatchKnowledge, fork: Fork
+) -> list[CandidatePair]:
     """Return the pairs that a batch's events will probably be judged on, before any is decided.
 
     As if each event became a memory of its own. A pair too many is judged in vain, one too few is
     judged when its turn comes: the decisions are the same.
     """
-    questions: list[Question] = []
+    pairs: list[CandidatePair] = []
     for event, coming in _with_siblings(events, policy, seen, fork):
         rules, vector = policy.rules(event.scope), seen.encoded[event.text].vector
         hits = seen.hits[event.scope, event.text]
         known = fork.near(event.scope, vector, hits, rules.nominate.neighbours_max)
         near = ranked(event, vector, [*known, *coming], rules)
-        questions += [Question(event, neighbour, rules) for neighbour in near]
-    return questions
+        pairs += [CandidatePair(event, neighbour, rules) for neighbour in near]
+    return pairs
 
 
 def _with_siblings(
-    events: Sequence[Remember], policy: Policy, seen: Seen, fork: Fork
-) -> Iterator[tuple[Remember, list[Stored]]]:
+    events: Sequence[Remember], policy: Policy, seen: BatchKnowledge, fork: Fork
+) -> Iterator[tuple[Remember, list[StoredMemory]]]:
     """Yield each event with the memories of those before it that are near it, in the same scope."""
     by_scope = defaultdict[ScopeName, list[Remember]](list)
     for event in events:
@@ -72,9 +74,9 @@ def _with_siblings(
             yield event, [memories[at] for at in np.flatnonzero(row).tolist()]
 
 
-def _as_memory(event: Remember, seen: Seen, fork: Fork) -> Stored:
+def _as_memory(event: Remember, seen: BatchKnowledge, fork: Fork) -> StoredMemory:
     """Return the memory that an event becomes if it is inserted."""
     encoded = seen.encoded[event.text]
     named = free_name(event, seen, fork)
     identity = named or memory_id(decision_id(event.scope, event.event_id))
-    return Stored(born(event, identity, truncated=encoded.truncated), encoded.vector)
+    return StoredMemory(born(event, identity, truncated=encoded.truncated), encoded.vector)

@@ -12,19 +12,19 @@ from schemas.decisions import Change, Decision, Erase, Insert, Replace
 from schemas.events import Event, Forget
 from schemas.outcomes import Review
 from schemas.topics import DEAD_LETTERS, DECISIONS, EVENTS, REVIEWS
-from streams.model.fences import Reached
+from streams.model.fences import ReadPosition
 from streams.model.ports import (
     UNFOLLOWED,
     Clock,
-    Decided,
-    Followed,
-    Handled,
+    DecidedEvents,
+    HandledBatch,
     Index,
     Log,
+    LogRecord,
     NotYet,
-    Outgoing,
+    OutgoingRecord,
+    PartitionLevel,
     Poison,
-    Record,
     Screener,
     Transient,
 )
@@ -33,12 +33,12 @@ from streams.stage.core.overlay import Overlay
 from streams.stage.flow.dead_letters import letter_record
 from streams.stage.flow.decided import DecidedInPartition
 from streams.stage.flow.decisions import DecisionsReader, decision_record
-from streams.stage.flow.deduplicate import Decisions, Deduplicator
-from streams.stage.flow.forgetting import NOTHING, Looked, looked_at, published_anew
+from streams.stage.flow.deduplicate import DecidedBatch, Deduplicator
+from streams.stage.flow.forgetting import NOTHING, RequestedErasure, looked_at, published_anew
 from streams.stage.flow.incoming import (
-    Elsewhere,
-    Received,
-    Withheld,
+    MisroutedEvent,
+    ReceivedRecord,
+    WithheldEvent,
     forwarded,
     misrouted,
     read,
@@ -50,7 +50,7 @@ _PAGE = 500
 
 
 @dataclass(frozen=True)
-class Limits:
+class BacklogLimits:
     """How many memories may wait for the writer: in all partitions of a process, and per scope.
 
     Each takes up to 7 KiB of memory at 384 dimensions, and a search compares with all waiting
@@ -82,12 +82,12 @@ class _Owned:
         return self.claim.overlay
 
     @property
-    def otherwise(self) -> Decided:
+    def otherwise(self) -> DecidedEvents:
         """Who knows what was decided on before the overlay, without the index."""
         self.earlier.end = self.overlay.settled
         return self.earlier
 
-    def settle(self, followed: Followed) -> None:
+    def settle(self, followed: PartitionLevel) -> None:
         """Drop from the overlay what the index now has."""
         self.overlay.settle(followed.reached.offset)
         while self.decided and self.decided[0][0] < followed.reached.offset:
@@ -109,7 +109,7 @@ class PartitionOwner:
         *,
         token: str,
         clock: Clock,
-        limits: Limits = Limits(),
+        limits: BacklogLimits = BacklogLimits(),
         claimed: Callable[[Claim], None] = lambda _: None,
         named: Callable[[Mapping[MemoryId, str]], None] = lambda _: None,
         warn: Callable[[str], None] = lambda _: None,
@@ -134,7 +134,7 @@ class PartitionOwner:
         self._warn = warn
         self._screener = screener
         self._owned = dict[int, _Owned]()
-        self._followed_to = dict[int, Followed]()
+        self._followed_to = dict[int, PartitionLevel]()
         self._failures = Counter[int]()
 
     async def claim(self, partition: int) -> int:
@@ -154,12 +154,12 @@ class PartitionOwner:
         self._claimed(claim)
         return claim.next_event
 
-    async def handle(self, partition: int, records: Sequence[Record]) -> Handled:
+    async def handle(self, partition: int, records: Sequence[LogRecord]) -> HandledBatch:
         owned = self._owned[partition]
         followed = await self._followed(partition, owned)
         if followed is not None:
             owned.settle(followed)
-        received = [Received(record, _read(record, owned.partitions)) for record in records]
+        received = [ReceivedRecord(record, _read(record, owned.partitions)) for record in records]
         screened = [screen(item, self._deduplicator.policy, self._screener) for item in received]
         looked = await self._looked_at(partition, screened)
         batch = [
@@ -197,11 +197,13 @@ class PartitionOwner:
             self._watch_brakes(owned, made.decisions)
 
         # A decision refers to its dead letter, event or question: those come first.
-        return Handled([*before, *decisions], appended)
+        return HandledBatch([*before, *decisions], appended)
 
-    async def _looked_at(self, partition: int, batch: Sequence[Received]) -> list[Looked]:
+    async def _looked_at(
+        self, partition: int, batch: Sequence[ReceivedRecord]
+    ) -> list[RequestedErasure]:
         """Read the records that requests to forget ask to be erased."""
-        looked: list[Looked] = []
+        looked: list[RequestedErasure] = []
         for event in (item.event for item in batch):
             here = NOTHING
             if isinstance(event, Forget):
@@ -210,7 +212,7 @@ class PartitionOwner:
             looked.append(here)
         return looked
 
-    def _tell_unchecked(self, made: Decisions) -> None:
+    def _tell_unchecked(self, made: DecidedBatch) -> None:
         """Warn of what was let through."""
         new = [one for one in made.decisions if isinstance(one, Insert | Replace)]
         unchecked = sum(one.memory.unchecked is not None for one in new)
@@ -230,7 +232,7 @@ class PartitionOwner:
         fenced-out owner do not matter, a fence does.
         """
         if own[-1] - owned.next + 1 > len(own):
-            reader = DecisionsReader(Reached(owned.next, owned.claim.epoch))
+            reader = DecisionsReader(ReadPosition(owned.next, owned.claim.epoch))
             while reader.reached.offset <= own[-1]:
                 start = reader.reached.offset
                 for record in await self._log.read(DECISIONS.name, partition, start, _PAGE):
@@ -258,7 +260,7 @@ class PartitionOwner:
             self._failures[partition] += 1
             raise
 
-    async def _level(self, partition: int) -> Followed | None:
+    async def _level(self, partition: int) -> PartitionLevel | None:
         """Return how far the index goes; None where it does not tell, and need not."""
         try:
             with self._counting(partition):
@@ -270,7 +272,7 @@ class PartitionOwner:
         self._followed_to[partition] = followed
         return followed
 
-    async def _last_level(self, partition: int) -> Followed:
+    async def _last_level(self, partition: int) -> PartitionLevel:
         """Return how far the index went when it last told; from there on, the log tells the rest.
 
         Where it never told, that is all of the log. Transient where that is not whole.
@@ -280,7 +282,7 @@ class PartitionOwner:
             raise Transient("the index does not answer, and the log begins after its level")
         return followed
 
-    async def _followed(self, partition: int, owned: _Owned) -> Followed | None:
+    async def _followed(self, partition: int, owned: _Owned) -> PartitionLevel | None:
         """Return what the index holds; None where it does not tell, and need not.
 
         Transient where that is less than was left to it.
@@ -296,7 +298,9 @@ class PartitionOwner:
             )
         return followed
 
-    async def _require_same(self, partition: int, owned: _Owned, before: Followed | None) -> None:
+    async def _require_same(
+        self, partition: int, owned: _Owned, before: PartitionLevel | None
+    ) -> None:
         """Raise Transient where the index that was asked was lost, or swapped, meanwhile.
 
         Its answers would be those of two: what neither had at its time would be unknown. So where
@@ -311,12 +315,14 @@ class PartitionOwner:
                 "queried: the query is repeated"
             )
 
-    def _require_room(self, owned: _Owned, batch: Sequence[Received]) -> None:
+    def _require_room(self, owned: _Owned, batch: Sequence[ReceivedRecord]) -> None:
         """Raise NotYet if too much waits for the writer: the overlay is held in memory."""
         if (waiting := self.unapplied) >= self._limits.memories_max:
             raise NotYet(f"{waiting:,} memories wait to be applied: is the writer running?")
         for scope in {
-            r.event.scope for r in batch if not isinstance(r.event, Elsewhere | Withheld | Poison)
+            r.event.scope
+            for r in batch
+            if not isinstance(r.event, MisroutedEvent | WithheldEvent | Poison)
         }:
             if (waiting := owned.overlay.in_scope(scope)) >= self._limits.scope_memories_max:
                 raise NotYet(
@@ -352,30 +358,30 @@ class PartitionOwner:
         return (self._clock.now() - min(oldest)).total_seconds() if oldest else 0.0
 
 
-def _read(record: Record, partitions: int) -> Event | Elsewhere | Poison:
+def _read(record: LogRecord, partitions: int) -> Event | MisroutedEvent | Poison:
     event = read(record, EVENT, likely="remember")
     return event if isinstance(event, Poison) else _misrouted(record, event, partitions) or event
 
 
-def _forwarded(batch: Sequence[Received]) -> list[Outgoing]:
-    found = [(r.record, r.event) for r in batch if isinstance(r.event, Elsewhere)]
+def _forwarded(batch: Sequence[ReceivedRecord]) -> list[OutgoingRecord]:
+    found = [(r.record, r.event) for r in batch if isinstance(r.event, MisroutedEvent)]
     return [forwarded(record, one.event.scope, one.partition) for record, one in found]
 
 
 def _published_anew(
-    decisions: Sequence[Decision], looked: Sequence[Looked], partitions: int
-) -> list[Outgoing]:
+    decisions: Sequence[Decision], looked: Sequence[RequestedErasure], partitions: int
+) -> list[OutgoingRecord]:
     found = zip(decisions, looked, strict=True)
     made = [look for one, look in found if isinstance(one, Erase) and one.erased]
     return [record for look in made for record in published_anew(look, partitions)]
 
 
-def _misrouted(record: Record, event: Event, partitions: int) -> Elsewhere | Poison | None:
+def _misrouted(record: LogRecord, event: Event, partitions: int) -> MisroutedEvent | Poison | None:
     found = misrouted(record, event.scope, partitions)
-    return Elsewhere(event, found) if isinstance(found, int) else found
+    return MisroutedEvent(event, found) if isinstance(found, int) else found
 
 
-def _reviews(made: Decisions, partition: int) -> list[Outgoing]:
+def _reviews(made: DecidedBatch, partition: int) -> list[OutgoingRecord]:
     if not made.reviews:
         return []
     sources = {decision.decision_id: decision.source for decision in made.decisions}
@@ -384,8 +390,8 @@ def _reviews(made: Decisions, partition: int) -> list[Outgoing]:
     ]
 
 
-def _review(review: Review, partition: int, cause: int) -> Outgoing:
-    return Outgoing(
+def _review(review: Review, partition: int, cause: int) -> OutgoingRecord:
+    return OutgoingRecord(
         topic=REVIEWS.name,
         partition=partition,
         key=review.scope.encode(),

@@ -12,7 +12,7 @@ from pydantic_core import from_json
 from schemas.base import TEXT_MAX, EventId, ScopeName
 from schemas.topics import EVENTS
 from streams.model.identity import content_key, decision_id
-from streams.model.ports import Decided, Index, Outgoing, PrefetchingEmbedder
+from streams.model.ports import DecidedEvents, Index, OutgoingRecord, PrefetchingEmbedder
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,9 @@ class Prefetcher:
 
     embedder: PrefetchingEmbedder
     index: Index
-    decided: Decided
+    decided: DecidedEvents
 
-    async def prefetch(self, records: Sequence[Outgoing]) -> None:
+    async def prefetch(self, records: Sequence[OutgoingRecord]) -> None:
         """Start to encode the new texts of records that will soon be decided."""
         events = [said for record in records if (said := _said(record)) is not None]
         new = [event for event in events if not self.embedder.is_known(event.text)]
@@ -51,7 +51,7 @@ class _Said(NamedTuple):
     text: str
 
 
-def _said(record: Outgoing) -> _Said | None:
+def _said(record: OutgoingRecord) -> _Said | None:
     """Read a record unchecked; None if it is no event: its own turn will report that."""
     if record.topic != EVENTS.name:
         return None

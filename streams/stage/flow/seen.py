@@ -10,17 +10,17 @@ from schemas.memories import Memory
 from schemas.outcomes import Review
 from streams.model.embedding import Vector, pack
 from streams.model.identity import content_key, named_memory_id
-from streams.model.neighbours import Known, Stored
+from streams.model.neighbours import KnownEvent, StoredMemory
 from streams.model.ports import Fatal, Transient
 from streams.model.verdict import Judgement
-from streams.stage.core.case import Encoded
+from streams.stage.core.case import EncodedVector
 from streams.stage.core.overlay import Fork
 
 Asked: TypeAlias = tuple[ScopeName, EventId, str, MemoryId, int]
 """The key of a judgement: an event, by id and text, and a version of a memory."""
 
 
-class Judged(NamedTuple):
+class JudgedMemory(NamedTuple):
     """A judgement, and the memory as it was judged: not always what it turns out to be."""
 
     memory: Memory
@@ -28,22 +28,22 @@ class Judged(NamedTuple):
 
 
 @dataclass
-class Seen:
+class BatchKnowledge:
     """What the world knew of a batch's events before the first was decided.
 
     `waits`: whoever does not answer is asked again, batch and all. `blind`: the index told nothing.
-    `silent` as for Decisions. `failed` are texts that have a stand-in for a vector, and why.
+    `silent` as for DecidedBatch. `failed` are texts that have a stand-in for a vector, and why.
     """
 
-    decided: Mapping[DecisionId, Known]
-    contents: Mapping[ContentKey, Sequence[Stored]]
-    named: Mapping[MemoryId, Stored]
-    forgotten: Mapping[ScopeName, Sequence[Stored]]
-    encoded: dict[str, Encoded] = field(default_factory=dict[str, Encoded])
-    hits: dict[tuple[ScopeName, str], list[Stored]] = field(
-        default_factory=dict[tuple[ScopeName, str], list[Stored]]
+    decided: Mapping[DecisionId, KnownEvent]
+    contents: Mapping[ContentKey, Sequence[StoredMemory]]
+    named: Mapping[MemoryId, StoredMemory]
+    forgotten: Mapping[ScopeName, Sequence[StoredMemory]]
+    encoded: dict[str, EncodedVector] = field(default_factory=dict[str, EncodedVector])
+    hits: dict[tuple[ScopeName, str], list[StoredMemory]] = field(
+        default_factory=dict[tuple[ScopeName, str], list[StoredMemory]]
     )
-    judged: dict[Asked, Judged] = field(default_factory=dict[Asked, Judged])
+    judged: dict[Asked, JudgedMemory] = field(default_factory=dict[Asked, JudgedMemory])
     reviews: dict[DecisionId, list[Review]] = field(default_factory=dict[DecisionId, list[Review]])
     titles: dict[MemoryId, str] = field(default_factory=dict[MemoryId, str])
     waits: bool = True
@@ -52,7 +52,9 @@ class Seen:
     failed: dict[str, Transient | Fatal] = field(default_factory=dict[str, Transient | Fatal])
 
 
-def with_whole(candidates: Sequence[Stored], whole: Iterable[Stored | None]) -> list[Stored]:
+def with_whole(
+    candidates: Sequence[StoredMemory], whole: Iterable[StoredMemory | None]
+) -> list[StoredMemory]:
     """Return the candidates, replacing those whose vectors are now all known."""
     known = {one.memory.id: one for one in whole if one is not None}
     return [known.get(one.memory.id, one) for one in candidates]
@@ -62,13 +64,13 @@ def vectors_united(known: Iterable[Mapping[ContentKey, Vector]]) -> dict[Content
     return {key: vector for vectors in known for key, vector in vectors.items()}
 
 
-def as_held(held: Stored, model: ModelId) -> dict[str, Encoded]:
+def as_held(held: StoredMemory, model: ModelId) -> dict[str, EncodedVector]:
     """Return the embeddings that a memory holds of its wordings, by text."""
     memory, wordings = held.memory, held.wordings
     texts = [(memory.content_key, memory.text)]
     texts += [(variant.content_key, variant.text) for variant in memory.variants]
     return {
-        text: Encoded(
+        text: EncodedVector(
             wordings[key],
             pack(wordings[key], model),
             truncated=memory.truncated and key == memory.content_key,
@@ -78,7 +80,7 @@ def as_held(held: Stored, model: ModelId) -> dict[str, Encoded]:
     }
 
 
-def has_words_of(held: Stored | None, memory: Memory) -> bool:
+def has_words_of(held: StoredMemory | None, memory: Memory) -> bool:
     """Return whether a memory still has the same text and all of these wordings."""
     if held is None or held.memory.text != memory.text:
         return False
@@ -110,7 +112,7 @@ def _named_id(event: Remember) -> MemoryId | None:
     return None if name is None else named_memory_id(event.scope, name)
 
 
-def free_name(event: Remember, seen: Seen, fork: Fork) -> MemoryId | None:
+def free_name(event: Remember, seen: BatchKnowledge, fork: Fork) -> MemoryId | None:
     """Return the id that the event's name stands for, if no memory has had it yet."""
     named = _named_id(event)
     if named is None or named in seen.named or named in fork.changed(event.scope):
@@ -118,13 +120,15 @@ def free_name(event: Remember, seen: Seen, fork: Fork) -> MemoryId | None:
     return named
 
 
-def addressed_memory(event: Remember, seen: Seen, fork: Fork) -> Stored | None:
+def addressed_memory(event: Remember, seen: BatchKnowledge, fork: Fork) -> StoredMemory | None:
     """Return the live memory that the event's producer addresses by name; None if none."""
     named = _named_id(event)
     return None if named is None else live_memory(event.scope, named, seen, fork)
 
 
-def graves_in(scope: ScopeName, seen: Seen, fork: Fork) -> Mapping[MemoryId, Stored]:
+def graves_in(
+    scope: ScopeName, seen: BatchKnowledge, fork: Fork
+) -> Mapping[MemoryId, StoredMemory]:
     """Return a scope's tombstones in a fixed order, whether applied yet or not."""
     found = (*seen.forgotten.get(scope, ()), *fork.forgotten(scope))
     if not found:
@@ -133,7 +137,9 @@ def graves_in(scope: ScopeName, seen: Seen, fork: Fork) -> Mapping[MemoryId, Sto
     return dict(sorted(newest.items()))
 
 
-def live_memory(scope: ScopeName, identity: str, seen: Seen, fork: Fork) -> Stored | None:
+def live_memory(
+    scope: ScopeName, identity: str, seen: BatchKnowledge, fork: Fork
+) -> StoredMemory | None:
     """Return the newest state of a memory of a scope; None if it is not live."""
     stored = seen.named.get(MemoryId(identity))
     here = stored if stored is not None and stored.memory.scope == scope else None
@@ -141,7 +147,7 @@ def live_memory(scope: ScopeName, identity: str, seen: Seen, fork: Fork) -> Stor
     return current if current is not None and current.memory.live else None
 
 
-def with_content(event: Remember, seen: Seen, fork: Fork) -> Stored | None:
+def with_content(event: Remember, seen: BatchKnowledge, fork: Fork) -> StoredMemory | None:
     """Return the live memory that has exactly the event's words."""
     key = content_key(event.scope, event.text)
     return fork.with_content(event.scope, key, seen.contents.get(key, ()))

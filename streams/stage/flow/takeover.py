@@ -6,14 +6,22 @@ from dataclasses import dataclass
 from schemas.base import ModelId
 from schemas.decisions import Change
 from schemas.topics import DECISIONS, EVENTS
-from streams.model.fences import Epoch, Reached
-from streams.model.ports import UNFOLLOWED, Committed, Fatal, Followed, Index, Log, Transient
+from streams.model.fences import Epoch, ReadPosition
+from streams.model.ports import (
+    UNFOLLOWED,
+    CommittedOffset,
+    Fatal,
+    Index,
+    Log,
+    PartitionLevel,
+    Transient,
+)
 from streams.stage.core.brake import WINDOW, counts
 from streams.stage.core.ledger import embeddings
 from streams.stage.core.overlay import Overlay
 from streams.stage.flow.decisions import (
     DecisionsReader,
-    Fenced,
+    LoggedFence,
     epoch_at,
     fence_record,
     is_decision,
@@ -38,7 +46,7 @@ class Claim:
     refused: int
 
 
-async def take_over(log: Log, level: Reached, partition: int, owner: str) -> Claim:
+async def take_over(log: Log, level: ReadPosition, partition: int, owner: str) -> Claim:
     """Fence the partition, and rebuild the overlay from the decisions that the index lacks.
 
     `level` is how far the index has followed the log, at least.
@@ -65,20 +73,20 @@ async def take_over(log: Log, level: Reached, partition: int, owner: str) -> Cla
     next_event = max(position, reader.reached.next_event)
     await _require_events(log, partition, next_event)
     if next_event > position:  # else monitoring shows a lag until the next event
-        committed = Committed(next_event)
+        committed = CommittedOffset(next_event)
         await log.commit(DEDUPLICATOR_GROUP, EVENTS.name, partition, committed)
     records = offset + 1 - level.offset
     return Claim(epoch, overlay, next_event, records, reader.refused)
 
 
-async def applied(index: Index, partition: int) -> Followed:
+async def applied(index: Index, partition: int) -> PartitionLevel:
     """Return how far the index has followed a partition of decisions."""
     level = await index.level()
     return UNFOLLOWED if level is None else level.partitions.get(partition, UNFOLLOWED)
 
 
 async def require_log(
-    log: Log, reached: Reached, partition: int, *, who: str = "the index"
+    log: Log, reached: ReadPosition, partition: int, *, who: str = "the index"
 ) -> None:
     """Raise Fatal if this is not the log that `who` has followed so far."""
     place = f"{DECISIONS.name}/{partition}"
@@ -144,7 +152,7 @@ async def _require_fence(log: Log, epoch: Epoch, partition: int, who: str) -> No
     """Raise Fatal if the log does not have the fence that `who` saw there."""
     records = await log.read(DECISIONS.name, partition, epoch.offset, 1)
     found = [DecisionsReader().sort(record) for record in records]
-    if not any(isinstance(f, Fenced) and f.fence.owner == epoch.owner for f in found):
+    if not any(isinstance(f, LoggedFence) and f.fence.owner == epoch.owner for f in found):
         raise Fatal(
             f"{DECISIONS.name}/{partition}/{epoch.offset} is not the fence that {who} has "
             f"followed: {who} belongs to another log, or the log was restored from an older copy; "
@@ -156,7 +164,7 @@ async def _require_partitions(log: Log, partitions: int) -> None:
     """Raise Fatal if the number has changed: a scope's decisions would be in two partitions."""
     beginning = await log.beginning(DECISIONS.name, 0)
     records = await log.read(DECISIONS.name, 0, beginning, 1)
-    fences = [e.fence for e in map(DecisionsReader().sort, records) if isinstance(e, Fenced)]
+    fences = [e.fence for e in map(DecisionsReader().sort, records) if isinstance(e, LoggedFence)]
     if any(fence.partitions != partitions for fence in fences):
         raise Fatal(
             f"{DECISIONS.name} was begun with {fences[0].partitions} partitions, and {EVENTS.name} "
@@ -198,7 +206,7 @@ async def _recall(log: Log, partition: int, overlay: Overlay, until: int) -> Non
 
 async def _changes(log: Log, partition: int, start: int, until: int) -> list[Change]:
     """Return the changes between two offsets that count and that the brake considers."""
-    reader = DecisionsReader(Reached(start, await epoch_at(log, partition, start)))
+    reader = DecisionsReader(ReadPosition(start, await epoch_at(log, partition, start)))
     changes: list[Change] = []
     while (offset := reader.reached.offset) < until:
         records = await log.read(DECISIONS.name, partition, offset, _READ)

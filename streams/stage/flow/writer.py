@@ -8,22 +8,22 @@ from pydantic import BaseModel, ValidationError
 from schemas.codec import APPLIED
 from schemas.outcomes import Applied
 from schemas.topics import CHANGES, DECISIONS
-from streams.model.fences import BEGINNING, Epoch, Reached
+from streams.model.fences import BEGINNING, Epoch, ReadPosition
 from streams.model.ports import (
     UNFOLLOWED,
-    Committed,
+    CommittedOffset,
     Fatal,
-    Followed,
-    Handled,
+    HandledBatch,
     Index,
     Log,
-    Outgoing,
-    Record,
+    LogRecord,
+    OutgoingRecord,
+    PartitionLevel,
     Sink,
     Transient,
 )
 from streams.stage.flow.apply import Mismatch, apply
-from streams.stage.flow.decisions import DecisionsReader, Logged, epoch_at
+from streams.stage.flow.decisions import CountedDecision, DecisionsReader, epoch_at
 from streams.stage.flow.forgetting import erase, erased
 from streams.stage.flow.takeover import applied, require_log
 
@@ -54,9 +54,9 @@ class _Follower:
     partition: int
     reader: DecisionsReader
     index: Index
-    since: Followed
+    since: PartitionLevel
     sinks: Sequence[Sink]
-    done: Reached = field(init=False)
+    done: ReadPosition = field(init=False)
 
     def __post_init__(self) -> None:
         self.done = self.reader.reached
@@ -66,7 +66,9 @@ class _Follower:
         """How many applied records the index would lose in a power failure."""
         return self.done.offset - self.since.reached.offset
 
-    async def follow(self, records: Sequence[Record]) -> tuple[list[Logged], list[Applied]]:
+    async def follow(
+        self, records: Sequence[LogRecord]
+    ) -> tuple[list[CountedDecision], list[Applied]]:
         """Bring index and sinks level with a window of records.
 
         Returns the decisions that count, and their changes. The index is durable only after `keep`.
@@ -163,7 +165,7 @@ class Writer:
             if follower.pending:
                 await follower.keep()
 
-    async def handle(self, partition: int, records: Sequence[Record]) -> Handled:
+    async def handle(self, partition: int, records: Sequence[LogRecord]) -> HandledBatch:
         follower = self._followers[partition]
         reader = follower.reader
         before = reader.refused
@@ -183,10 +185,10 @@ class Writer:
 
         reached = reader.reached
         note = Note(epoch=reached.epoch, next_event=reached.next_event)
-        return Handled(outgoing, appended, note.model_dump_json())
+        return HandledBatch(outgoing, appended, note.model_dump_json())
 
 
-async def written(log: Log, partition: int) -> Reached:
+async def written(log: Log, partition: int) -> ReadPosition:
     """Return the position from which the writer's group continues.
 
     If it never committed, or its commit has expired, that is the beginning: the published changes
@@ -198,9 +200,9 @@ async def written(log: Log, partition: int) -> Reached:
         return BEGINNING
     if not committed.metadata:
         epoch = await epoch_at(log, partition, committed.offset)
-        return Reached(committed.offset, epoch)
+        return ReadPosition(committed.offset, epoch)
     note = _note_of(committed)
-    return Reached(committed.offset, note.epoch, note.next_event)
+    return ReadPosition(committed.offset, note.epoch, note.next_event)
 
 
 async def restore(index: Index, log: Log, report: Callable[[str], None]) -> None:
@@ -238,7 +240,7 @@ async def catch_up(
     sinks: Sequence[Sink] = (),
     *,
     reached: Callable[[int], None],
-) -> Followed:
+) -> PartitionLevel:
     """Bring index and sinks to offset `goal`, starting from the one that is furthest behind.
 
     Publishes and commits nothing. `reached` gets each offset that is reached. Returns the level
@@ -285,7 +287,7 @@ async def _agrees(index: Index, log: Log) -> bool:
     return await index.count() >= level.memories
 
 
-def _note_of(committed: Committed) -> Note:
+def _note_of(committed: CommittedOffset) -> Note:
     """Read the writer's note. Raises Fatal if another program committed for its group."""
     try:
         return Note.model_validate_json(committed.metadata)
@@ -296,8 +298,8 @@ def _note_of(committed: Committed) -> Note:
         ) from error
 
 
-def _change(change: Applied, partition: int) -> Outgoing:
-    return Outgoing(
+def _change(change: Applied, partition: int) -> OutgoingRecord:
+    return OutgoingRecord(
         topic=CHANGES.name,
         partition=partition,
         key=change.memory_id.encode(),

@@ -5,16 +5,16 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Seque
 from contextlib import aclosing, suppress
 
 from streams.log.threads import abandonable
-from streams.model.ports import Fatal, Line, Outgoing
+from streams.model.ports import Fatal, OutgoingRecord, SourceLine
 
 _BATCH_BYTES = 4_194_304
 
-Batch = tuple[list[Line], list[Outgoing]]
+Batch = tuple[list[SourceLine], list[OutgoingRecord]]
 
 
 async def batches(
-    rows: Iterator[Line],
-    records_of: Callable[[Sequence[Line]], list[Outgoing]],
+    rows: Iterator[SourceLine],
+    records_of: Callable[[Sequence[SourceLine]], list[OutgoingRecord]],
     *,
     records_max: int,
 ) -> AsyncGenerator[Batch]:
@@ -33,7 +33,7 @@ async def batches(
 
 
 async def ahead(
-    batches: AsyncGenerator[Batch], prefetch: Callable[[Sequence[Outgoing]], Awaitable[None]]
+    batches: AsyncGenerator[Batch], prefetch: Callable[[Sequence[OutgoingRecord]], Awaitable[None]]
 ) -> AsyncGenerator[Batch]:
     """Yield batches; prefetch the next one and pass it to `prefetch` while one is worked on."""
 
@@ -61,9 +61,9 @@ async def _end(task: asyncio.Task[Batch | None]) -> None:
         await task
 
 
-def _next(rows: Iterator[Line], count: int) -> tuple[list[Line], Fatal | None]:
+def _next(rows: Iterator[SourceLine], count: int) -> tuple[list[SourceLine], Fatal | None]:
     """Take `count` rows, fewer if they are large, because a whole batch is held in memory."""
-    batch: list[Line] = []
+    batch: list[SourceLine] = []
     size = 0
     try:
         for row in rows:

@@ -7,14 +7,14 @@ from typing import Protocol, TypeGuard
 from schemas.codec import EVENT
 from schemas.decisions import Decision, Ignore, Marker, OnEvent, Reason
 from schemas.events import Event
-from streams.model.ports import Fatal, Index, Outgoing
+from streams.model.ports import Fatal, Index, OutgoingRecord
 from streams.stage.flow.incoming import addressed
 
 ATTEMPTS = 5
 """Attempts at one request: memories that change that often meanwhile will go on changing."""
 
 
-class Undecided(Exception):
+class DecisionTimeout(Exception):
     """The services have not decided on a request in time. It stays queued."""
 
 
@@ -74,9 +74,9 @@ def undecided(responses: Sequence[Response]) -> list[Response]:
 
 
 def require_decided(responses: Sequence[Response], seconds: float) -> None:
-    """Raise Undecided if a response has no decision after so many seconds of waiting, if any."""
+    """Raise DecisionTimeout if a response has no decision after so many seconds, if any."""
     if seconds and (waiting := undecided(responses)):
-        raise Undecided(
+        raise DecisionTimeout(
             f"no owner has decided on {len(waiting):,} of {len(responses):,} requests within "
             f"{seconds:g} s: they stay queued and will be decided; is the deduplicator "
             f"running? memsieve explain {waiting[0].event.event_id}"
@@ -116,6 +116,6 @@ def may_retry(client: Client, responses: Sequence[Response], report: Callable[[s
     return True
 
 
-def record_of(event: Event, partitions: int) -> Outgoing:
+def record_of(event: Event, partitions: int) -> OutgoingRecord:
     """Return the record that publishes an event, keyed by its scope."""
     return addressed(event.scope, EVENT.encode(event), partitions)

@@ -10,7 +10,7 @@ from schemas.decisions import Decision
 from schemas.events import Event
 from schemas.topics import DECISIONS, EVENTS
 from streams.clock.stopwatch import countdown, time_limit
-from streams.model.fences import Reached
+from streams.model.fences import ReadPosition
 from streams.model.identity import decision_id
 from streams.model.ports import Index, Log, Unreachable
 from streams.stage.flow.decisions import DecisionsReader, epoch_at
@@ -126,7 +126,7 @@ class ClusterClient:
             ) from stop
 
 
-class Published:
+class PublishedEvents:
     """Events that this process has published, and their decisions as they arrive.
 
     `since` is the end offset of each partition's decisions before the events were published.
@@ -165,7 +165,7 @@ class Published:
         if reader is None:
             start = self._since[partition]
             epoch = await epoch_at(self._log, partition, start)
-            reader = self._readers[partition] = DecisionsReader(Reached(start, epoch))
+            reader = self._readers[partition] = DecisionsReader(ReadPosition(start, epoch))
         while page := await self._log.read(DECISIONS.name, partition, reader.reached.offset, _PAGE):
             for logged in reader.window(page):
                 self._take(logged.decision)
@@ -184,7 +184,7 @@ class Published:
         return Response(event, own, first, f"{EVENTS.name}/{place[0]}/{place[1]}")
 
 
-async def publish(log: Log, events: Sequence[Event]) -> Published:
+async def publish(log: Log, events: Sequence[Event]) -> PublishedEvents:
     """Publish events in one append, each to the partition of its scope."""
     partitions = await log.partitions(EVENTS.name)
     records = [record_of(one, partitions) for one in events]
@@ -192,10 +192,10 @@ async def publish(log: Log, events: Sequence[Event]) -> Published:
     since = {partition: await log.end(DECISIONS.name, partition) for partition in own}
     offsets = await log.append(records)
     places = [(one.partition, offset) for one, offset in zip(records, offsets, strict=True)]
-    return Published(log, list(zip(places, events, strict=True)), since)
+    return PublishedEvents(log, list(zip(places, events, strict=True)), since)
 
 
-async def _until_decided(published: Published) -> None:
+async def _until_decided(published: PublishedEvents) -> None:
     """Return when all are decided on. If the broker is unreachable, retry: it has the events."""
     while True:
         with suppress(Unreachable):

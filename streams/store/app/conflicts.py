@@ -5,7 +5,7 @@ from datetime import datetime
 
 from schemas.base import MemoryId, Record
 from schemas.memories import Memory
-from streams.model.neighbours import Stored
+from streams.model.neighbours import StoredMemory
 from streams.model.ports import Index
 from streams.store.core.conflicts import conflicts
 
@@ -27,7 +27,7 @@ class KeptMemory(Memory):
 Conflicts = Mapping[MemoryId, tuple[Conflict, ...]]
 
 
-def among(stored: Iterable[Stored]) -> Conflicts:
+def among(stored: Iterable[StoredMemory]) -> Conflicts:
     """Return the conflicts among memories that are all at hand."""
     return {
         identity: tuple(

@@ -28,23 +28,25 @@ from streams.store.app.settings import Settings
 
 
 @dataclass(frozen=True)
-class Means:
+class DecidingDependencies:
     """What deciding needs in addition to a log, an index and a policy."""
 
     embedder: Embedder
     judging: Judging
 
-    def knowing(self) -> "Means":
+    def knowing(self) -> "DecidingDependencies":
         """Return means that cache embeddings, so that no text is embedded twice."""
         return replace(self, embedder=RememberingEmbedder(self.embedder, texts_max=None))
 
 
 @asynccontextmanager
-async def means(settings: Settings, report: Callable[[str], None]) -> AsyncGenerator[Means]:
+async def means(
+    settings: Settings, report: Callable[[str], None]
+) -> AsyncGenerator[DecidingDependencies]:
     """Open what the settings name: the embedding model, the judges and the wording of merges."""
     embedder = wiring.embedder(settings.embedder, report)
     async with wiring.judging(settings, SystemClock()) as judging:
-        yield Means(embedder, judging)
+        yield DecidingDependencies(embedder, judging)
 
 
 class DryRunClient:
@@ -52,7 +54,9 @@ class DryRunClient:
 
     attempts_left = 0
 
-    def __init__(self, policy: Policy, means: Means, batch_records: int = 500) -> None:
+    def __init__(
+        self, policy: Policy, means: DecidingDependencies, batch_records: int = 500
+    ) -> None:
         self._index = ExactIndex()
         self._batch_records = batch_records
         self._log = MemoryLog()
@@ -99,7 +103,7 @@ class DryRunClient:
         return Response(event, own)
 
 
-async def over(memories: Index, policy: Policy, means: Means) -> DryRunClient:
+async def over(memories: Index, policy: Policy, means: DecidingDependencies) -> DryRunClient:
     """Return a dry run that begins with a copy of these memories."""
     client = DryRunClient(policy, means)
     await (await client.index()).write([stored async for stored in memories.scan()])
@@ -109,7 +113,7 @@ async def over(memories: Index, policy: Policy, means: Means) -> DryRunClient:
 async def decide_in_memory(
     events: Sequence[Remember],
     policy: Policy,
-    means: Means,
+    means: DecidingDependencies,
     *,
     batch_records: int,
     done: Callable[[int], None] = lambda _: None,

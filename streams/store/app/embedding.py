@@ -14,7 +14,7 @@ from streams.store.world.store_directory import StoreDirectory
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenModel:
     """The settings of one model, with its policy and embedder."""
 
     settings: Settings
@@ -40,7 +40,7 @@ def settings_of(target: LogTarget) -> Settings:
     return of_store(target.settings) if target.embedded else target.settings
 
 
-def for_store(settings: Settings, report: Callable[[str], None]) -> Chosen:
+def for_store(settings: Settings, report: Callable[[str], None]) -> ChosenModel:
     """Return the model, policy and embedder that the settings' store is or will be written with.
 
     A new store gets the first available model; an existing one keeps its own. `report` receives
@@ -55,10 +55,10 @@ def for_store(settings: Settings, report: Callable[[str], None]) -> Chosen:
     policies.require_model(policy, embedder.model)
     if with_model.policy != settings.policy:
         report(f"the policy for {embedder.model} is {with_model.policy}, not {settings.policy}")
-    return Chosen(with_model, policy, embedder)
+    return ChosenModel(with_model, policy, embedder)
 
 
-def chosen_for(target: LogTarget, report: Callable[[str], None]) -> Chosen:
+def chosen_for(target: LogTarget, report: Callable[[str], None]) -> ChosenModel:
     """Return the model, policy and embedder that an existing log is written with.
 
     Raises NoStore if there is no store, and else as `for_store`.
@@ -69,7 +69,7 @@ def chosen_for(target: LogTarget, report: Callable[[str], None]) -> Chosen:
     policy = policies.load(target.settings.policy)
     embedder = wiring.embedder(target.settings.embedder, report)
     policies.require_model(policy, embedder.model)
-    return Chosen(target.settings, policy, embedder)
+    return ChosenModel(target.settings, policy, embedder)
 
 
 def policy_of(target: LogTarget) -> Policy:

@@ -5,8 +5,8 @@ from enum import StrEnum, auto
 from streams.model.policy import InvalidPolicy
 from streams.model.ports import Fatal, NoModel, NoServer, NoStore, Transient, Unreachable, Unusable
 from streams.stage.core.lineage import CannotUndo
-from streams.store.app.client import Undecided
-from streams.store.app.reading import Ambiguous
+from streams.store.app.client import DecisionTimeout
+from streams.store.app.reading import AmbiguousPrefix
 from streams.store.app.settings import InvalidSettings
 
 
@@ -18,7 +18,7 @@ class UsageError(Exception):
         self.field = field
 
 
-class NotFound(Exception):
+class UnknownId(Exception):
     """Nothing has the requested id."""
 
 
@@ -36,12 +36,12 @@ class Failure(StrEnum):
 
 _KINDS: tuple[tuple[tuple[type[Exception], ...], Failure], ...] = (
     ((UsageError, InvalidSettings, InvalidPolicy, Unusable), Failure.REQUEST),
-    ((Ambiguous, CannotUndo), Failure.REQUEST),
-    ((NotFound,), Failure.NOT_FOUND),
+    ((AmbiguousPrefix, CannotUndo), Failure.REQUEST),
+    ((UnknownId,), Failure.NOT_FOUND),
     ((NoStore,), Failure.STORE),
     ((NoModel,), Failure.MODEL),
     ((NoServer, Unreachable), Failure.SERVER),
-    ((Undecided,), Failure.UNDECIDED),
+    ((DecisionTimeout,), Failure.UNDECIDED),
     ((Fatal, Transient), Failure.STOPPED),
 )
 """The first match counts: most of these are also Fatal or Transient."""

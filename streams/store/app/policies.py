@@ -29,7 +29,7 @@ _POLICIES = resources.files("streams") / "store" / "policies"
 
 
 @dataclass(frozen=True)
-class Shipped:
+class ShippedPolicy:
     """A policy that comes with memsieve; `summary` is the first line of its file's comment."""
 
     name: str
@@ -38,7 +38,7 @@ class Shipped:
 
 
 @dataclass(frozen=True)
-class Checked:
+class PolicyCheck:
     """The result of checking a policy; `policy` is None if it is not valid.
 
     `problems` must be fixed; `warnings` name conflicts with the current settings.
@@ -51,7 +51,7 @@ class Checked:
 
 
 @dataclass(frozen=True)
-class Difference:
+class PolicyDifference:
     """A key on which two policies differ; a value is None if that policy lacks the key."""
 
     key: str
@@ -65,9 +65,9 @@ def names() -> list[str]:
     return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
 
 
-def shipped() -> list[Shipped]:
+def shipped() -> list[ShippedPolicy]:
     """Return the policies that come with memsieve, with their summaries."""
-    return [Shipped(name, load(name), _summary(text(name))) for name in names()]
+    return [ShippedPolicy(name, load(name), _summary(text(name))) for name in names()]
 
 
 def load(name: str) -> Policy:
@@ -189,14 +189,14 @@ def require_model(policy: Policy, model: str) -> None:
         )
 
 
-def check(name: str, settings: Settings) -> Checked:
+def check(name: str, settings: Settings) -> PolicyCheck:
     """Return all that is wrong with a policy, or would be with these settings."""
     try:
         policy = read(_content(name))
     except InvalidPolicy as error:
         problems = (problem.removeprefix(f"policy {name}: ") for problem in error.problems)
-        return Checked(name, None, tuple(problems))
-    return Checked(name, policy, warnings=tuple(dict.fromkeys(_warnings(policy, settings))))
+        return PolicyCheck(name, None, tuple(problems))
+    return PolicyCheck(name, policy, warnings=tuple(dict.fromkeys(_warnings(policy, settings))))
 
 
 def rules_as_toml(policy: Policy, scope: ScopeName) -> str:
@@ -209,11 +209,11 @@ def rules_of(policy: Policy, scope: ScopeName) -> dict[str, Any]:
     return policy.rules(scope).model_dump(mode="json", include=set(Rules.model_fields))
 
 
-def differences(first: Policy, second: Policy) -> list[Difference]:
+def differences(first: Policy, second: Policy) -> list[PolicyDifference]:
     """Return the keys on which two policies differ, except for their calibration's origin."""
     ours, theirs = _flat(first), _flat(second)
     return [
-        Difference(key, ours.get(key), theirs.get(key))
+        PolicyDifference(key, ours.get(key), theirs.get(key))
         for key in dict.fromkeys([*ours, *theirs])
         if ours.get(key) != theirs.get(key)
     ]

@@ -30,9 +30,9 @@ from streams.model.ports import (
     Index,
     IngestionLog,
     Log,
-    Outgoing,
+    LogRecord,
+    OutgoingRecord,
     Process,
-    Record,
     Source,
 )
 from streams.stage.core.mapping import FieldMapping
@@ -48,12 +48,12 @@ from streams.stage.flow.writer import Writer, is_level, restore
 from streams.store.app import wiring
 from streams.store.app.batches import ahead, batches
 from streams.store.app.client import Response, is_again, record_of
-from streams.store.app.embedding import Chosen
+from streams.store.app.embedding import ChosenModel
 from streams.store.app.reading import StoreReader
 from streams.store.app.setting_groups import IndexSettings, LogSettings
 from streams.store.app.settings import InvalidSettings, Settings
 from streams.store.core.figures import Figures
-from streams.store.world.store_directory import Manifest, StoreDirectory
+from streams.store.world.store_directory import StoreDirectory, StoreManifest
 
 _NOT_COMPARED = {
     Reason.SAME_EVENT,
@@ -71,7 +71,7 @@ the next process applies them again from the log, in about a second."""
 
 
 @dataclass
-class Tally:
+class RunTally:
     """What a run has done: rows read, decisions by kind, nearest neighbours by band.
 
     `unlikely` counts events whose time is implausible.
@@ -184,7 +184,7 @@ class EmbeddedPipeline:
             progress(len(batch))
         await self._log.ingest([], source.name, source.mark(last, complete=True))
 
-    async def take(self, records: Sequence[Outgoing]) -> list[Decision]:
+    async def take(self, records: Sequence[OutgoingRecord]) -> list[Decision]:
         """Decide on events that are in no file, and apply the decisions; return them."""
         self._require_space()
         with self._watched.listening() as heard:
@@ -197,7 +197,7 @@ class EmbeddedPipeline:
             raise Fatal("an event was not decided on: please report this, with the store")
         return [on[place] for place in places]
 
-    async def seed(self, decided: Sequence[tuple[Record, Decision]], token: str) -> None:
+    async def seed(self, decided: Sequence[tuple[LogRecord, Decision]], token: str) -> None:
         """Copy events together with another log's decisions on them.
 
         Call it before anything else; it may be called repeatedly. Raises Fatal if something was
@@ -217,7 +217,7 @@ class EmbeddedPipeline:
             )
             await self._log.mirror([record for record, _ in records])
 
-    async def replay(self, records: Sequence[Record]) -> None:
+    async def replay(self, records: Sequence[LogRecord]) -> None:
         """Decide on another log's events, at the same offsets."""
         self._require_space()
         await self._log.mirror(records)
@@ -260,7 +260,7 @@ class _Watched:
     """Passes a run's progress to everything that counts or logs it."""
 
     def __init__(self, lines: _Lines | None, report: Callable[[str], None]) -> None:
-        self.tally, self.figures = Tally(), Figures()
+        self.tally, self.figures = RunTally(), Figures()
         self._lines = lines
         self._observers: list[_Observer] = [self.figures, *([] if lines is None else [lines])]
         self._report = report
@@ -371,12 +371,12 @@ async def embedded(
             await writer.keep()
 
 
-def _manifest(settings: Settings, embedder: Embedder) -> Manifest:
+def _manifest(settings: Settings, embedder: Embedder) -> StoreManifest:
     """Return what a store is made with. Raises InvalidSettings for the index of the services."""
     kind = settings.index.kind
     if kind.shared:
         raise InvalidSettings("index.kind qdrant is for the services; run takes edge or exact")
-    return Manifest(
+    return StoreManifest(
         model=embedder.model,
         dimension=embedder.dimension,
         index=kind,
@@ -396,7 +396,7 @@ def _consumers(
 
 @asynccontextmanager
 async def existing_store(
-    chosen: Chosen, report: Callable[[str], None], judging: Judging | None = None
+    chosen: ChosenModel, report: Callable[[str], None], judging: Judging | None = None
 ) -> AsyncGenerator[EmbeddedPipeline]:
     """Open an existing store for writing, with the index and partitions it was made with.
 

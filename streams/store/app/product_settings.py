@@ -7,10 +7,10 @@ from pydantic import Field, SecretStr
 
 from schemas.events import MEMBERS_MAX
 from streams.extract.core.triggers import RESPONSE_CHARACTERS, Trigger
-from streams.store.app.setting_groups import Group
+from streams.store.app.setting_groups import SettingsGroup
 
 
-class LoadSettings(Group):
+class LoadSettings(SettingsGroup):
     """How `load` and the API group search results; nothing stored changes."""
 
     enabled: bool = Field(
@@ -48,7 +48,7 @@ class LoadSettings(Group):
     )
 
 
-class ConsolidateSettings(Group):
+class ConsolidateSettings(SettingsGroup):
     """How memories that were kept apart are re-examined: `consolidate` and its service."""
 
     memories_min: Annotated[int, Field(ge=0)] = Field(
@@ -93,7 +93,7 @@ class ConsolidateSettings(Group):
     )
 
 
-class ApiSettings(Group):
+class ApiSettings(SettingsGroup):
     """The HTTP API: `memsieve service api`."""
 
     host: str = Field(default="127.0.0.1", description="The address; 0.0.0.0 for all.")
@@ -121,7 +121,7 @@ class ApiSettings(Group):
     )
 
 
-class ReviewSettings(Group):
+class ReviewSettings(SettingsGroup):
     """How people answer reviews."""
 
     author: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
@@ -129,7 +129,7 @@ class ReviewSettings(Group):
     )
 
 
-class ForgetSettings(Group):
+class ForgetSettings(SettingsGroup):
     """How forgotten text is kept from coming back."""
 
     key: Annotated[SecretStr, Field(min_length=32)] | None = Field(
@@ -141,7 +141,7 @@ class ForgetSettings(Group):
     )
 
 
-class ExtractionSettings(Group):
+class ExtractionSettings(SettingsGroup):
     """How `extract` and the extractor make events from turns."""
 
     triggers: tuple[Trigger, ...] = Field(

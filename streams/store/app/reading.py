@@ -12,10 +12,10 @@ from schemas.base import DecisionId, MemoryId, PolicyId, ScopeName
 from schemas.decisions import Decision, Ignore, Marker
 from schemas.memories import Memory
 from schemas.topics import DECISIONS
-from streams.model.fences import BEGINNING, Reached
-from streams.model.neighbours import Stored
+from streams.model.fences import BEGINNING, ReadPosition
+from streams.model.neighbours import StoredMemory
 from streams.model.policy import Policy
-from streams.model.ports import Log, NoStore, Record, SearchableLog
+from streams.model.ports import Log, LogRecord, NoStore, SearchableLog
 from streams.model.scope import partition_of
 from streams.stage.core.ledger import MissingTarget, advance, effects, fold, memory_of
 from streams.stage.flow.decisions import (
@@ -41,20 +41,20 @@ _NAMES = {
 }
 
 
-class Ambiguous(Exception):
+class AmbiguousPrefix(Exception):
     """Several ids start with the given prefix."""
 
 
 async def pages(
     log: Log, topic: str, partition: int, offset: int = 0
-) -> AsyncIterator[list[Record]]:
+) -> AsyncIterator[list[LogRecord]]:
     """Yield a partition's records from an offset to the end, in pages."""
     while page := await log.read(topic, partition, offset, _PAGE):
         yield page
         offset = page[-1].offset + 1
 
 
-async def records(log: Log, topic: str) -> AsyncIterator[Record]:
+async def records(log: Log, topic: str) -> AsyncIterator[LogRecord]:
     """Yield all records of a topic, partition by partition."""
     for partition in range(await log.partitions(topic)):
         async for page in pages(log, topic, partition):
@@ -63,7 +63,7 @@ async def records(log: Log, topic: str) -> AsyncIterator[Record]:
 
 
 @dataclass(frozen=True)
-class Entry:
+class LoggedDecision:
     """A decision and its place in the log; `holed` as for stage/flow/decisions.py."""
 
     partition: int
@@ -83,7 +83,7 @@ class StoreReader:
         self.place = place
         self._policy = policy
 
-    async def decisions(self, newest: int | None = None) -> AsyncIterator[Entry]:
+    async def decisions(self, newest: int | None = None) -> AsyncIterator[LoggedDecision]:
         """Yield every decision that counts, or the `newest` of each partition, in log order."""
         for partition in range(await self._log.partitions(DECISIONS.name)):
             if newest is None:
@@ -93,23 +93,25 @@ class StoreReader:
                 for entry in await self._newest(partition, newest):
                     yield entry
 
-    async def _newest(self, partition: int, count: int) -> list[Entry]:
+    async def _newest(self, partition: int, count: int) -> list[LoggedDecision]:
         """Return the last `count` decisions that count, reading back as far as needed."""
         end = await self._log.end(DECISIONS.name, partition)
         back = count
         while True:
             offset = max(0, end - back)
-            start = Reached(offset, await epoch_at(self._log, partition, offset))
+            start = ReadPosition(offset, await epoch_at(self._log, partition, offset))
             found = [entry async for entry in self._from(partition, start)]
             if len(found) >= count or not offset:
                 return found[-count:]
             back *= 2
 
-    async def _from(self, partition: int, start: Reached) -> AsyncIterator[Entry]:
+    async def _from(self, partition: int, start: ReadPosition) -> AsyncIterator[LoggedDecision]:
         reader = DecisionsReader(start)
         async for page in pages(self._log, DECISIONS.name, partition, start.offset):
             for logged in reader.window(page):
-                yield Entry(partition, logged.position.offset, logged.decision, logged.holed)
+                yield LoggedDecision(
+                    partition, logged.position.offset, logged.decision, logged.holed
+                )
 
     async def memories(self) -> list[Memory]:
         """Return every memory that the decisions add up to, retired ones included.
@@ -118,12 +120,12 @@ class StoreReader:
         """
         return in_order(await self.state())
 
-    async def state(self) -> dict[MemoryId, Stored]:
+    async def state(self) -> dict[MemoryId, StoredMemory]:
         """Return the fold of the decisions, with vectors: what a store should hold.
 
         Raises NoStore if the decisions do not add up.
         """
-        state: dict[MemoryId, Stored] = {}
+        state: dict[MemoryId, StoredMemory] = {}
         async for entry in self.decisions():
             place = f"{DECISIONS.name}/{entry.partition}/{entry.offset}"
             try:
@@ -132,11 +134,11 @@ class StoreReader:
                 raise NoStore(f"{place}: {damage}; restore the log from a copy") from damage
         return state
 
-    async def about(self, identity: str) -> tuple[str, list[Entry]]:
+    async def about(self, identity: str) -> tuple[str, list[LoggedDecision]]:
         """Return what an id names ("decision", "event", "memory") and its decisions.
 
-        A unique prefix of an id is enough. Returns ("", []) if nothing matches. Raises Ambiguous if
-        several ids start with the prefix.
+        A unique prefix of an id is enough. Returns ("", []) if nothing matches. Raises
+        AmbiguousPrefix if several ids start with the prefix.
         """
         headers = list(_NAMES.values())
         found = await self._counting(
@@ -157,13 +159,13 @@ class StoreReader:
         stated: dict[tuple[MemoryId, int], Memory] = {}
         for record in await self._of_memories(ids):
             for effect in effects(read_decision(record)):
-                if isinstance(effect, Stored):
+                if isinstance(effect, StoredMemory):
                     stated[effect.memory.id, effect.memory.version] = effect.memory
         return stated
 
     async def memory(self, identity: MemoryId) -> Memory | None:
         """Return the newest state of a memory; None if there is no such memory."""
-        state: Stored | None = None
+        state: StoredMemory | None = None
         for record in await self._of_memories([identity]):
             for effect in effects(read_decision(record)):
                 if memory_of(effect) == identity:
@@ -173,7 +175,7 @@ class StoreReader:
     async def memory_id(self, beginning: str) -> MemoryId | None:
         """Return the id of the one memory whose id is or starts with `beginning`, or None.
 
-        Raises Ambiguous if several ids start with it.
+        Raises AmbiguousPrefix if several ids start with it.
         """
         headers = [MEMORY_ID_HEADER]
         found = await self._counting(
@@ -195,7 +197,7 @@ class StoreReader:
 
     async def newest_of(
         self, scope: ScopeName, kind: str | None, before: int | None, limit: int
-    ) -> list[Entry]:
+    ) -> list[LoggedDecision]:
         """Return up to `limit` decisions on the events of a scope, the newest first.
 
         Only those of a kind, if one is named, and those before an offset of the scope's partition.
@@ -205,12 +207,16 @@ class StoreReader:
         end = end if before is None else min(end, before)
         while True:
             start = max(0, end - back)
-            reader = DecisionsReader(Reached(start, await epoch_at(self._log, partition, start)))
-            found = list[Entry]()
+            reader = DecisionsReader(
+                ReadPosition(start, await epoch_at(self._log, partition, start))
+            )
+            found = list[LoggedDecision]()
             async for page in pages(self._log, DECISIONS.name, partition, start):
                 for logged in reader.window([r for r in _of_scope(page, scope) if r.offset < end]):
                     if kind in {None, logged.decision.kind}:
-                        found.append(Entry(partition, logged.position.offset, logged.decision))
+                        found.append(
+                            LoggedDecision(partition, logged.position.offset, logged.decision)
+                        )
                 if page[-1].offset >= end:
                     break
             if len(found) >= limit or not start:
@@ -239,10 +245,10 @@ class StoreReader:
         """Return the policy by which a decision was made; None if it is not known here."""
         return None if isinstance(decision, Marker) else self._policy(decision.policy_id)
 
-    async def _of_memories(self, ids: Sequence[MemoryId]) -> list[Record]:
+    async def _of_memories(self, ids: Sequence[MemoryId]) -> list[LogRecord]:
         return await self._counting(await self._log.find(DECISIONS.name, MEMORY_ID_HEADER, ids))
 
-    async def _counting(self, records: Sequence[Record]) -> list[Record]:
+    async def _counting(self, records: Sequence[LogRecord]) -> list[LogRecord]:
         """Leave out the records that do not count."""
         if not records:
             return []
@@ -250,7 +256,7 @@ class StoreReader:
         return [record for record in records if fences.admit(record)]
 
 
-def in_order(state: Mapping[MemoryId, Stored]) -> list[Memory]:
+def in_order(state: Mapping[MemoryId, StoredMemory]) -> list[Memory]:
     """Return the memories of a state by scope, then by the time they were created."""
     memories = (stored.memory for stored in state.values())
     return sorted(memories, key=lambda memory: (memory.scope, memory.created_at, memory.id))
@@ -337,14 +343,16 @@ def _own_policy(settings: Settings, identity: PolicyId) -> Policy | None:
     return next((policy for policy in loaded if policy.id == identity), None)
 
 
-def _of_scope(page: Sequence[Record], scope: ScopeName) -> list[Record]:
+def _of_scope(page: Sequence[LogRecord], scope: ScopeName) -> list[LogRecord]:
     """Return the records that belong to a scope, with the fences, which say which of them count."""
     return [r for r in page if scope_of(r) == scope or FENCE_HEADER in dict(r.headers)]
 
 
-def _by_value(found: Sequence[Record], header: str, beginning: str) -> dict[str, list[Record]]:
+def _by_value(
+    found: Sequence[LogRecord], header: str, beginning: str
+) -> dict[str, list[LogRecord]]:
     """Group records by the header values that start with a prefix; once per value."""
-    by_value: dict[str, list[Record]] = {}
+    by_value: dict[str, list[LogRecord]] = {}
     for record in found:
         values = {
             value.decode("utf-8", "replace")
@@ -357,7 +365,7 @@ def _by_value(found: Sequence[Record], header: str, beginning: str) -> dict[str,
     return by_value
 
 
-def _memory_id(found: Sequence[Record], beginning: str) -> MemoryId | None:
+def _memory_id(found: Sequence[LogRecord], beginning: str) -> MemoryId | None:
     ids = _by_value(found, MEMORY_ID_HEADER, beginning)
     if beginning in ids or not ids:
         return MemoryId(beginning) if ids else None
@@ -365,12 +373,12 @@ def _memory_id(found: Sequence[Record], beginning: str) -> MemoryId | None:
 
 
 def _only(things: Collection[str], beginning: str) -> str:
-    """Return the only id. Raises Ambiguous if there are several."""
+    """Return the only id. Raises AmbiguousPrefix if there are several."""
     if len(things) > 1:
         shown = ", ".join(sorted(things)[:5])
-        raise Ambiguous(f"{len(things):,} ids begin with {beginning}: {shown}")
+        raise AmbiguousPrefix(f"{len(things):,} ids begin with {beginning}: {shown}")
     return next(iter(things))
 
 
-def _entry(record: Record) -> Entry:
-    return Entry(record.partition, record.offset, read_decision(record))
+def _entry(record: LogRecord) -> LoggedDecision:
+    return LoggedDecision(record.partition, record.offset, read_decision(record))

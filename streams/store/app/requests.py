@@ -15,8 +15,8 @@ from streams.stage.flow.judging import Judging
 from streams.store.app import wiring
 from streams.store.app.client import Client
 from streams.store.app.cluster_client import ClusterClient, Waiting
-from streams.store.app.dry_run import DryRunClient, Means, over
-from streams.store.app.embedding import Chosen, chosen_for
+from streams.store.app.dry_run import DecidingDependencies, DryRunClient, over
+from streams.store.app.embedding import ChosenModel, chosen_for
 from streams.store.app.processes import StoreClient, existing_store
 from streams.store.app.projection import memories
 from streams.store.app.reading import LogTarget, opened, reading
@@ -67,7 +67,7 @@ async def open_client(
     report: Callable[[str], None],
     waiting: Waiting,
     *,
-    chosen: Callable[[], Chosen] | None = None,
+    chosen: Callable[[], ChosenModel] | None = None,
     judging: Judging | None = None,
 ) -> AsyncGenerator[Client]:
     """Open the client of a store, held for writing, or of a cluster, which is waited for.
@@ -95,7 +95,9 @@ async def open_dry_run(
     """Open a client that decides on a copy of the memories, and keeps nothing."""
     chosen = chosen_for(target, report)
     async with opened(target) as log, memories(target, log) as index:
-        yield await over(await index(), chosen.policy, Means(chosen.embedder, judging))
+        yield await over(
+            await index(), chosen.policy, DecidingDependencies(chosen.embedder, judging)
+        )
 
 
 def _login() -> str:

@@ -13,11 +13,11 @@ from streams.store.world.store_directory import IndexKind
 _SERVERS = r"^[^\s,]+:\d{1,5}( *, *[^\s,]+:\d{1,5})*$"
 
 
-class Group(BaseModel):
+class SettingsGroup(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class EndpointSettings(Group):
+class EndpointSettings(SettingsGroup):
     """An OpenAI-compatible endpoint that returns embeddings."""
 
     base_url: Annotated[str, Field(pattern=r"^https?://[^@?#\s]+$")] | None = Field(
@@ -50,7 +50,7 @@ class EndpointSettings(Group):
     )
 
 
-class EmbedderSettings(Group):
+class EmbedderSettings(SettingsGroup):
     """Install and check the embedding model."""
 
     model: Annotated[str, Field(min_length=1, max_length=4_096)] = Field(
@@ -103,7 +103,7 @@ class EmbedderSettings(Group):
         return self
 
 
-class IndexSettings(Group):
+class IndexSettings(SettingsGroup):
     """The vector index of the memories."""
 
     kind: IndexKind = Field(
@@ -115,7 +115,7 @@ class IndexSettings(Group):
     )
 
 
-class LogSettings(Group):
+class LogSettings(SettingsGroup):
     """The log of the embedded store."""
 
     partitions: Annotated[int, Field(ge=1, le=1_024)] = Field(
@@ -123,7 +123,7 @@ class LogSettings(Group):
     )
 
 
-class KafkaSettings(Group):
+class KafkaSettings(SettingsGroup):
     """The Kafka cluster that the services and `publish` work with."""
 
     bootstrap: Annotated[str, Field(pattern=_SERVERS)] | None = Field(
@@ -174,7 +174,7 @@ class KafkaSettings(Group):
         return self
 
 
-class QdrantSettings(Group):
+class QdrantSettings(SettingsGroup):
     """The Qdrant server, for index.kind = qdrant."""
 
     url: Annotated[str, Field(pattern=r"^https?://[^@\s]+$")] = Field(
@@ -194,7 +194,7 @@ class QdrantSettings(Group):
     )
 
 
-class ServiceSettings(Group):
+class ServiceSettings(SettingsGroup):
     """The services: deduplicator, writer and serve."""
 
     host: str = Field(
@@ -224,7 +224,7 @@ class ServiceSettings(Group):
     )
 
 
-class ConsumerSettings(Group):
+class ConsumerSettings(SettingsGroup):
     """How the services fetch records from Kafka."""
 
     poll_milliseconds: Annotated[int, Field(ge=1, le=10_000)] = Field(
@@ -261,7 +261,7 @@ class ConsumerSettings(Group):
     )
 
 
-class ProducerSettings(Group):
+class ProducerSettings(SettingsGroup):
     """How records are sent to Kafka: idempotently, acknowledged by all replicas in sync."""
 
     linger_milliseconds: Annotated[int, Field(ge=0, le=1_000)] = Field(
@@ -280,7 +280,7 @@ class ProducerSettings(Group):
     )
 
 
-class SinkSettings(Group):
+class SinkSettings(SettingsGroup):
     """Copies of the memories that the writer maintains for other programs, besides the index."""
 
     sqlite: Path | None = Field(
@@ -303,7 +303,7 @@ class SinkSettings(Group):
     )
 
 
-class RunSettings(Group):
+class RunSettings(SettingsGroup):
     """How `memsieve run` processes its files."""
 
     batch_records: Annotated[int, Field(ge=1, le=10_000)] = Field(
@@ -316,7 +316,7 @@ class RunSettings(Group):
     )
 
 
-class RetrySettings(Group):
+class RetrySettings(SettingsGroup):
     """How transient failures are retried."""
 
     attempts_max: Annotated[int, Field(ge=1)] = Field(
@@ -331,7 +331,7 @@ class RetrySettings(Group):
     )
 
 
-class LoggingSettings(Group):
+class LoggingSettings(SettingsGroup):
     """What is logged."""
 
     decisions: Literal["none", "info", "debug"] = Field(
@@ -345,7 +345,7 @@ class LoggingSettings(Group):
     )
 
 
-class TracingSettings(Group):
+class TracingSettings(SettingsGroup):
     """Traces by OpenTelemetry; where they go to, and how many, the variables OTEL_… say."""
 
     enabled: bool = Field(
@@ -357,7 +357,7 @@ class TracingSettings(Group):
     )
 
 
-class LlmSettings(Group):
+class LlmSettings(SettingsGroup):
     """A language model: it judges pairs and words merges if a policy says so, and extracts."""
 
     base_url: Annotated[str, Field(pattern=r"^https?://[^@?#\s]+$")] | None = Field(

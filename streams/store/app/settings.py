@@ -31,7 +31,6 @@ from streams.store.app.product_settings import (
 from streams.store.app.setting_groups import (
     ConsumerSettings,
     EmbedderSettings,
-    Group,
     IndexSettings,
     KafkaSettings,
     LlmSettings,
@@ -42,6 +41,7 @@ from streams.store.app.setting_groups import (
     RetrySettings,
     RunSettings,
     ServiceSettings,
+    SettingsGroup,
     SinkSettings,
     TracingSettings,
 )
@@ -55,7 +55,7 @@ class InvalidSettings(ValueError):
     """Invalid settings; the one-line message names each key, its place and the remedy."""
 
 
-class WebSettings(Group):
+class WebSettings(SettingsGroup):
     """The page to review and explore: `memsieve service web`. Tokens and limits are those of `api`."""
 
     host: str = Field(default="127.0.0.1", description="The address; 0.0.0.0 for all.")

@@ -31,10 +31,10 @@ from streams.model.ports import (
     Verifier,
     Wording,
 )
-from streams.stage.core.tombstones import Key
+from streams.stage.core.tombstones import TombstoneKey
 from streams.stage.flow.decisions import INDEXED
 from streams.stage.flow.judging import Judging
-from streams.stage.flow.partition_owner import Limits
+from streams.stage.flow.partition_owner import BacklogLimits
 from streams.store.app.product_settings import ForgetSettings
 from streams.store.app.setting_groups import (
     ConsumerSettings,
@@ -366,11 +366,13 @@ async def sinks(
         yield opened
 
 
-def forget_key(settings: ForgetSettings, directory: StoreDirectory | None = None) -> Key | None:
+def forget_key(
+    settings: ForgetSettings, directory: StoreDirectory | None = None
+) -> TombstoneKey | None:
     """Return the key of tombstones; None if neither the settings nor the store has one yet."""
     given = None if settings.key is None else settings.key.get_secret_value()
     secret = given or (None if directory is None else directory.key())
-    return None if secret is None else Key(secret.encode())
+    return None if secret is None else TombstoneKey(secret.encode())
 
 
 def new_key(directory: StoreDirectory) -> None:
@@ -459,8 +461,8 @@ def owner_token() -> str:
     return secrets.token_hex(8)
 
 
-def limits(settings: ServiceSettings) -> Limits:
-    return Limits(settings.overlay_memories_max, settings.overlay_scope_memories_max)
+def limits(settings: ServiceSettings) -> BacklogLimits:
+    return BacklogLimits(settings.overlay_memories_max, settings.overlay_scope_memories_max)
 
 
 def screener(policy: Policy) -> Screener | None:

@@ -13,8 +13,8 @@ from schemas.base import MemoryId, Scope, ScopeName
 from schemas.codec import plain
 from streams.model.scope import lies_in
 from streams.store.app import settings
-from streams.store.app.failures import NotFound, UsageError
-from streams.store.app.reading import Ambiguous, LogTarget, StoreReader
+from streams.store.app.failures import UnknownId, UsageError
+from streams.store.app.reading import AmbiguousPrefix, LogTarget, StoreReader
 from streams.store.app.settings import Settings
 from streams.store.cli.console import note
 from streams.store.flow.past import Bound
@@ -98,7 +98,7 @@ _Asked = TypeVar("_Asked", bound=BaseModel)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class LogOptions:
     """The options that name a store or a cluster. Each field is an option; see main/groups.py."""
 
     store: Store = None
@@ -114,7 +114,7 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading(Place):
+class ReadOptions(LogOptions):
     """The options of a command that reads a store or a cluster."""
 
     as_json: AsJson = False
@@ -128,7 +128,7 @@ class Reading(Place):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asking(Place):
+class ChangeOptions(LogOptions):
     """The options of a command that asks for a change, and waits for the decision."""
 
     policy: Policy = None
@@ -201,7 +201,7 @@ def only(things: Mapping[str, _T], identity: str, *, what: str, place: str) -> _
         raise UsageError("ID is empty")
     found = [identity] if identity in things else [i for i in things if i.startswith(identity)]
     if not found:
-        raise NotFound(f"no {what} in {place} has the id {identity}")
+        raise UnknownId(f"no {what} in {place} has the id {identity}")
     if len(found) > 1:
         shown = ", ".join(sorted(found)[:5])
         raise UsageError(f"{len(found):,} ids begin with {identity}: {shown}")
@@ -214,10 +214,10 @@ async def memory_id(reader: StoreReader, beginning: str) -> MemoryId:
         raise UsageError("ID is empty")
     try:
         identity = await reader.memory_id(beginning)
-    except Ambiguous as error:
+    except AmbiguousPrefix as error:
         raise UsageError(str(error)) from error
     if identity is None:
-        raise NotFound(f"no memory in {reader.place} has the id {beginning}")
+        raise UnknownId(f"no memory in {reader.place} has the id {beginning}")
     return identity
 
 

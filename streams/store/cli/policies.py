@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from streams.store.app import policies
-from streams.store.app.policies import Checked
+from streams.store.app.policies import PolicyCheck
 from streams.store.cli import options
 from streams.store.cli.console import note, say, say_json, say_object
 
@@ -101,7 +101,7 @@ def compare(
         note("their rules are equal")
 
 
-def _as_json(one: Checked) -> dict[str, Any]:
+def _as_json(one: PolicyCheck) -> dict[str, Any]:
     return {
         "policy": one.name,
         "id": None if one.policy is None else one.policy.id,
@@ -110,7 +110,7 @@ def _as_json(one: Checked) -> dict[str, Any]:
     }
 
 
-def _show_checked(one: Checked) -> None:
+def _show_checked(one: PolicyCheck) -> None:
     for problem in one.problems:
         note(f"!!  {one.name}: {problem}", style="red")
     for warning in one.warnings:

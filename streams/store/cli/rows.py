@@ -15,8 +15,8 @@ from streams.stage.core.mapping import FieldMapping, listed, scope_of_turns, sco
 from streams.store.cli.console import note
 from streams.store.cli.options import UsageError, exact
 from streams.store.core.columns import (
-    Guess,
-    Named,
+    GuessedColumns,
+    NamedColumns,
     Row,
     alike,
     are_events,
@@ -77,7 +77,7 @@ FileFormat = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class Columns:
+class RowOptions:
     """The options that say how files of rows are read. Each field is an option; see main/groups.py."""
 
     text_field: TextField = None
@@ -86,7 +86,7 @@ class Columns:
     time_field: TimeField = None
     format_: FileFormat = None
 
-    def named(self, scope: str | None) -> Named:
+    def named(self, scope: str | None) -> NamedColumns:
         """Return what the options say about columns; `scope` is that of all rows."""
         if self.scope_field is not None and scope is not None:
             raise UsageError(
@@ -98,7 +98,7 @@ class Columns:
         except ValueError as error:
             raise UsageError(f"--scope-field: {error}") from error
         path = template if scope is None else _one_scope(scope)
-        return Named(self.text_field, path, self.id_field, self.time_field)
+        return NamedColumns(self.text_field, path, self.id_field, self.time_field)
 
     def opened(self, files: Sequence[str], scope: str | None) -> "list[Rows]":
         """Look into every file before anything is done with the first; say what was guessed.
@@ -148,7 +148,7 @@ def turns(files: Sequence[str]) -> list[Rows]:
     return [Rows(source, None) for source in sources(files, "jsonl")]
 
 
-def foreign(source: FileSource, named: Named, scope: str) -> Guess:
+def foreign(source: FileSource, named: NamedColumns, scope: str) -> GuessedColumns:
     """Return the columns of a file whose rows stay as they are; say what was guessed.
 
     `scope` is that of rows without one. Raises UsageError as `opened` does, but an export that is
@@ -156,7 +156,7 @@ def foreign(source: FileSource, named: Named, scope: str) -> Guess:
     """
     rows = _sampled(source)
     if not rows or _are_ours(rows, named):
-        return Guess()
+        return GuessedColumns()
     _require_columns(source, rows, named)
     guess = guessed(rows, named)
     if format_of(rows) is None:
@@ -165,9 +165,9 @@ def foreign(source: FileSource, named: Named, scope: str) -> Guess:
     return guess
 
 
-def _read_as(source: FileSource, named: Named) -> Rows:
+def _read_as(source: FileSource, named: NamedColumns) -> Rows:
     rows = _sampled(source)
-    guess, scope = Guess(), FieldMapping.scope
+    guess, scope = GuessedColumns(), FieldMapping.scope
     if rows and not _are_ours(rows, named):
         _require_columns(source, rows, named)
         guess = guessed(rows, named)
@@ -180,9 +180,9 @@ def _read_as(source: FileSource, named: Named) -> Rows:
     return Rows(source, mapping)
 
 
-def _are_ours(rows: Sequence[Row], named: Named) -> bool:
+def _are_ours(rows: Sequence[Row], named: NamedColumns) -> bool:
     """Return whether rows are events in our own format, and no option says otherwise."""
-    return named == Named() and are_events(rows)
+    return named == NamedColumns() and are_events(rows)
 
 
 def _sampled(source: FileSource) -> list[Row]:
@@ -199,7 +199,7 @@ def _sampled(source: FileSource) -> list[Row]:
     return rows
 
 
-def _require_columns(source: FileSource, rows: Sequence[Row], named: Named) -> None:
+def _require_columns(source: FileSource, rows: Sequence[Row], named: NamedColumns) -> None:
     """Raise UsageError where a column that an option names is in no row."""
     there = columns_in(rows)
     for part, column in named.columns():
@@ -211,13 +211,13 @@ def _require_columns(source: FileSource, rows: Sequence[Row], named: Named) -> N
             )
 
 
-def _instead(rows: Sequence[Row], named: Named, part: str) -> str | None:
+def _instead(rows: Sequence[Row], named: NamedColumns, part: str) -> str | None:
     """Return the column that would be taken if nobody had named one."""
     found: str | None = getattr(guessed(rows, replace(named, **{part: None})), part)
     return found
 
 
-def _option(part: str, column: str, meant: str, named: Named) -> str:
+def _option(part: str, column: str, meant: str, named: NamedColumns) -> str:
     """Return the option as it may have been meant."""
     template = f"{{{column}}}"
     value = meant
@@ -227,7 +227,7 @@ def _option(part: str, column: str, meant: str, named: Named) -> str:
 
 
 def _require_text_and_scope(
-    source: FileSource, rows: Sequence[Row], named: Named, guess: Guess
+    source: FileSource, rows: Sequence[Row], named: NamedColumns, guess: GuessedColumns
 ) -> None:
     columns = listed(columns_in(rows))
     if named.text is None and guess.text is None:
@@ -253,7 +253,9 @@ _ENCODINGS = {WESTERN: "Windows-1252 (Latin-1)"}
 _DELIMITERS = {"\t": "tabs"}
 
 
-def _tell(source: FileSource, guess: Guess, named: Named, mapping: FieldMapping | None) -> None:
+def _tell(
+    source: FileSource, guess: GuessedColumns, named: NamedColumns, mapping: FieldMapping | None
+) -> None:
     """Say in one line what was not said, and cannot be seen at once."""
     said = [
         text for text in (_taken(guess, named, mapping), _read(source), _untimed(guess)) if text
@@ -262,7 +264,7 @@ def _tell(source: FileSource, guess: Guess, named: Named, mapping: FieldMapping 
         note(f"{source.place}: {'; '.join(said)}")
 
 
-def _taken(guess: Guess, named: Named, mapping: FieldMapping | None) -> str:
+def _taken(guess: GuessedColumns, named: NamedColumns, mapping: FieldMapping | None) -> str:
     if mapping is None:
         return ""
     usual = {"text": "text", "scope": "scope", "id": "event_id", "time": "occurred_at"}
@@ -288,7 +290,7 @@ def _read(source: FileSource) -> str:
     return f"read as {', '.join(how)}" if how else ""
 
 
-def _untimed(guess: Guess) -> str:
+def _untimed(guess: GuessedColumns) -> str:
     if guess.no_time is None:
         return ""
     if not guess.timed:

@@ -29,8 +29,8 @@ from schemas.decisions import (
 )
 from streams.clock.system import SystemClock
 from streams.store.app import embedding
-from streams.store.app.embedding import Chosen
-from streams.store.app.processes import Tally, embedded
+from streams.store.app.embedding import ChosenModel
+from streams.store.app.processes import RunTally, embedded
 from streams.store.app.settings import Settings
 from streams.store.cli import options, rows
 from streams.store.cli.console import note, number, say, say_object
@@ -51,7 +51,7 @@ def run(
     index: Annotated[
         str | None, typer.Option("--index", help="The index of a new store: edge or exact. [edge]")
     ] = None,
-    columns: rows.Columns,
+    columns: rows.RowOptions,
     scope: rows.OneScope = None,
     metrics: Annotated[
         Path | None,
@@ -102,7 +102,7 @@ def run(
         )
 
 
-def summary(tally: Tally, seconds: float) -> dict[str, object]:
+def summary(tally: RunTally, seconds: float) -> dict[str, object]:
     """Return the closing figures of a run."""
     return {
         "events": tally.rows,
@@ -115,7 +115,9 @@ def summary(tally: Tally, seconds: float) -> dict[str, object]:
     }
 
 
-async def _run(chosen: Chosen, given: Sequence[Rows]) -> tuple[Tally, Mapping[str, Any], float]:
+async def _run(
+    chosen: ChosenModel, given: Sequence[Rows]
+) -> tuple[RunTally, Mapping[str, Any], float]:
     started = time.perf_counter()
     async with embedded(chosen.settings, chosen.policy, chosen.embedder, note) as pipeline:
         if recovered := await pipeline.recover():
@@ -127,7 +129,7 @@ async def _run(chosen: Chosen, given: Sequence[Rows]) -> tuple[Tally, Mapping[st
     return pipeline.tally, figures, time.perf_counter() - started
 
 
-def _close(tally: Tally, seconds: float, settings: Settings) -> None:
+def _close(tally: RunTally, seconds: float, settings: Settings) -> None:
     """Print the closing table."""
     say()
     say(f"{'events':<14}{tally.rows:>9,}")

@@ -58,7 +58,7 @@ _NUMBERED_FROM, _NUMBERED_TO = datetime(1990, 1, 1, tzinfo=UTC), datetime(2100, 
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedColumns:
     """The columns that the user named for an event's parts; `scope` is a template."""
 
     text: str | None = None
@@ -75,7 +75,7 @@ class Named:
 
 
 @dataclass(frozen=True)
-class Guess:
+class GuessedColumns:
     """The columns that hold an event's parts; None if no column certainly does.
 
     `perhaps_scope` lists candidates for the scope if none is certain. `no_time` is a column named
@@ -111,7 +111,7 @@ def alike(name: str, columns: Sequence[str]) -> str | None:
     return by_plain_name[close[0]] if close else None
 
 
-def guessed(rows: Sequence[Row], named: Named) -> Guess:
+def guessed(rows: Sequence[Row], named: NamedColumns) -> GuessedColumns:
     """Guess the columns of the parts that the user did not name, from a sample of the rows.
 
     A column with memsieve's own name for a part is that part, whatever it holds.
@@ -123,7 +123,7 @@ def guessed(rows: Sequence[Row], named: Named) -> Guess:
     text = open_.take(named.text, "text", _text)
     scope = open_.take(named.scope, "scope", _scope)
     no_time = None if time or named.time else _first(open_.columns, _TIMES, lambda _: True)
-    return Guess(
+    return GuessedColumns(
         text=text,
         scope=scope,
         id=identity,
@@ -138,7 +138,9 @@ _FIELDS = OWN - {"text", "scope", "event_id", "occurred_at"}
 """Columns whose names make them other fields of the event already."""
 
 
-def mapping_of(guess: Guess, named: Named, scope: str, *, kinds: bool) -> FieldMapping | None:
+def mapping_of(
+    guess: GuessedColumns, named: NamedColumns, scope: str, *, kinds: bool
+) -> FieldMapping | None:
     """Return the mapping of an event's parts; None if all columns have memsieve's own names.
 
     `scope` applies to all rows if no column has one. `kinds`: rows have a `kind` of their own,
@@ -150,7 +152,7 @@ def mapping_of(guess: Guess, named: Named, scope: str, *, kinds: bool) -> FieldM
         id=named.id or _unless(guess.id, "event_id"),
         time=named.time or _unless(guess.time, "occurred_at"),
     )
-    return None if named == Named() and found == FieldMapping() and not kinds else found
+    return None if named == NamedColumns() and found == FieldMapping() and not kinds else found
 
 
 def _unless(column: str | None, usual: str) -> str | None:
@@ -175,7 +177,7 @@ class _Column:
 class _Open:
     """The columns that are not assigned to a part yet."""
 
-    def __init__(self, columns: Sequence[_Column], named: Named) -> None:
+    def __init__(self, columns: Sequence[_Column], named: NamedColumns) -> None:
         taken = {column for _, column in named.columns()}
         self._names = {one.name for one in columns}
         self.columns = [one for one in columns if one.name not in taken | _FIELDS]

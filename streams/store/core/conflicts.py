@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 
 from schemas.base import MemoryId
 from schemas.memories import Memory
-from streams.model.neighbours import Stored
+from streams.model.neighbours import StoredMemory
 
 
-def conflicts(stored: Iterable[Stored]) -> dict[MemoryId, list[Memory]]:
+def conflicts(stored: Iterable[StoredMemory]) -> dict[MemoryId, list[Memory]]:
     """Return what each of these memories is in conflict with, the last seen first.
 
     Both of a pair have to be there. A conflict lasts while both are live, the one that was
@@ -22,7 +22,7 @@ def conflicts(stored: Iterable[Stored]) -> dict[MemoryId, list[Memory]]:
     return {identity: _last_seen_first(others.values()) for identity, others in found.items()}
 
 
-def _contradicted(one: Stored, by_id: Mapping[MemoryId, Stored]) -> Iterable[Memory]:
+def _contradicted(one: StoredMemory, by_id: Mapping[MemoryId, StoredMemory]) -> Iterable[Memory]:
     """Yield the memories that one was found to contradict, and does still."""
     if not one.memory.live:
         return

@@ -18,7 +18,7 @@ _HOLDS = re.compile(rf'"(?:ids|{"|".join(_LISTS)})"\s*:\s*\[')
 
 
 @dataclass(frozen=True)
-class Format:
+class ExportFormat:
     """How one program writes a memory; of several columns, the first that has a value counts.
 
     `marks` are columns that all of its rows have. `scope` are joined to a path.
@@ -61,7 +61,7 @@ class Format:
 
 
 @dataclass(frozen=True)
-class _Nested(Format):
+class _Nested(ExportFormat):
     """A format whose text is in an object: as its `content`, or as the content of that."""
 
     def read(self, row: Row) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class _Nested(Format):
 
 
 FORMATS = (
-    Format(
+    ExportFormat(
         "mem0",
         frozenset({"id", "memory"}),
         text="memory",
@@ -86,7 +86,7 @@ FORMATS = (
         session=("run_id",),
         same={"categories": "tags"},
     ),
-    Format(
+    ExportFormat(
         "redis agent-memory-server",
         frozenset({"id", "text", "memory_type"}),
         text="text",
@@ -102,7 +102,7 @@ FORMATS = (
         id="key",
         scope=("namespace",),
     ),
-    Format(
+    ExportFormat(
         "Chroma",
         frozenset({"id", "document"}),
         text="document",
@@ -114,7 +114,7 @@ FORMATS = (
 )
 
 
-def format_of(rows: Sequence[Row]) -> Format | None:
+def format_of(rows: Sequence[Row]) -> ExportFormat | None:
     """Return the format that most of the rows have; None if they have none of these."""
     return next(
         (one for one in FORMATS if sum(one.marks <= row.keys() for row in rows) * 2 > len(rows)),

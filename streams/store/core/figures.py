@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from schemas.decisions import Decision, Reject
-from streams.stage.core.sessions import Sessions
+from streams.stage.core.sessions import SessionCounter
 
 
 class Figures:
@@ -14,7 +14,7 @@ class Figures:
     """
 
     def __init__(self) -> None:
-        self._sessions = Sessions()
+        self._sessions = SessionCounter()
         self._seconds = 0.0
         self._decided = 0
         self._batch_seconds = 0.0

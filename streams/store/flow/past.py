@@ -11,19 +11,19 @@ from schemas.codec import EVENT, Unreadable
 from schemas.decisions import Change, Decision, Marker, Merge, OnEvent, Revise, Revised
 from schemas.events import Event, Remember
 from schemas.topics import DECISIONS, EVENTS
-from streams.model.embedding import Embedded, unpack
-from streams.model.ports import Embedder, Log, Record
+from streams.model.embedding import TextVector, unpack
+from streams.model.ports import Embedder, Log, LogRecord
 from streams.model.wrapping import WrappedEmbedder
-from streams.stage.flow.decisions import DecisionsReader, Logged
+from streams.stage.flow.decisions import CountedDecision, DecisionsReader
 
 _PAGE = 500
 
 
 @dataclass(frozen=True)
-class Decided:
+class PastEvent:
     """An event's record and the decision on it; None if there is none yet."""
 
-    record: Record
+    record: LogRecord
     event: Event | None
     decision: Decision | None
 
@@ -50,11 +50,11 @@ class Selection:
     start: Bound | None = None
     end: Bound | None = None
 
-    def begins_with(self, one: Decided) -> bool:
+    def begins_with(self, one: PastEvent) -> bool:
         """Return whether the selection begins here or earlier."""
         return self.start is None or self.start.reached_by(one.record.offset, one.event)
 
-    def ends_before(self, one: Decided) -> bool:
+    def ends_before(self, one: PastEvent) -> bool:
         """Return whether the selection ends before this event."""
         return self.end is not None and self.end.reached_by(one.record.offset, one.event)
 
@@ -67,16 +67,16 @@ class Selection:
         )
 
 
-class Past:
+class PastDecisions:
     """A partition's decisions that count, in order, looked up by their event's offset."""
 
     def __init__(self, log: Log, partition: int) -> None:
         self._log = log
         self._partition = partition
         self._reader = DecisionsReader()
-        self._ahead = deque[Logged]()
+        self._ahead = deque[CountedDecision]()
 
-    async def page(self) -> list[Logged]:
+    async def page(self) -> list[CountedDecision]:
         """Return the next decisions; empty only at the end of the log."""
         while not self._ahead and await self._fetch():
             pass
@@ -102,82 +102,82 @@ class Past:
         return bool(page)
 
 
-class Events(Protocol):
+class PastEvents(Protocol):
     """A partition's events with the decisions on them, page by page."""
 
-    async def page(self) -> list[Decided]:
+    async def page(self) -> list[PastEvent]:
         """Return the next page; empty only at the current end."""
         ...
 
 
-class DecidedEvents:
-    """Implements Events from the decisions, which contain the events and are kept forever.
+class EventsFromDecisions:
+    """Implements PastEvents from the decisions, which contain the events and are kept forever.
 
     Records that were no events are left out: their decisions do not contain them.
     """
 
     def __init__(self, log: Log, partition: int) -> None:
-        self._past = Past(log, partition)
+        self._past = PastDecisions(log, partition)
 
-    async def page(self) -> list[Decided]:
+    async def page(self) -> list[PastEvent]:
         while page := await self._past.page():
             found = [one.decision for one in page if not isinstance(one.decision, Marker)]
             if found:
-                return [Decided(_record_of(one), one.event, one) for one in found]
+                return [PastEvent(_record_of(one), one.event, one) for one in found]
         return []
 
 
-class KeptEvents:
-    """Implements Events from the events topic itself, as far back as it is retained."""
+class EventsFromTopic:
+    """Implements PastEvents from the events topic itself, as far back as it is retained."""
 
     def __init__(self, log: Log, partition: int) -> None:
         self._log = log
         self._partition = partition
-        self._past = Past(log, partition)
+        self._past = PastDecisions(log, partition)
         self._next = 0
 
-    async def page(self) -> list[Decided]:
+    async def page(self) -> list[PastEvent]:
         records = await self._log.read(EVENTS.name, self._partition, self._next, _PAGE)
         if records:
             self._next = records[-1].offset + 1
-        return [Decided(one, _event_of(one), await self._past.of(one.offset)) for one in records]
+        return [PastEvent(one, _event_of(one), await self._past.of(one.offset)) for one in records]
 
 
 class ReplayCursor:
     """A partition's selected events that have not been taken in yet."""
 
-    def __init__(self, events: Events, selection: Selection, taken: int) -> None:
+    def __init__(self, events: PastEvents, selection: Selection, taken: int) -> None:
         """`taken` is the offset after the last event that was taken in before."""
         self._events = events
         self._selection = selection
         self._taken = taken
-        self._ahead = deque[Decided]()
+        self._ahead = deque[PastEvent]()
 
-    async def before(self, limit: int) -> list[Decided]:
+    async def before(self, limit: int) -> list[PastEvent]:
         """Return up to `limit` of the next events before the selection."""
         return await self._take(limit, self._selection.begins_with)
 
-    async def batch(self, limit: int) -> list[Decided]:
+    async def batch(self, limit: int) -> list[PastEvent]:
         """Return up to `limit` of the next selected events; empty at the current end."""
         return await self._take(limit, self._selection.ends_before)
 
-    async def _take(self, limit: int, ends: Callable[[Decided], bool]) -> list[Decided]:
-        taken: list[Decided] = []
+    async def _take(self, limit: int, ends: Callable[[PastEvent], bool]) -> list[PastEvent]:
+        taken: list[PastEvent] = []
         while len(taken) < limit and (one := await self._peek()) is not None and not ends(one):
             self._ahead.popleft()
             if one.record.offset >= self._taken and self._selection.wants(one.event):
                 taken.append(one)
         return taken
 
-    async def _peek(self) -> Decided | None:
+    async def _peek(self) -> PastEvent | None:
         if not self._ahead:
             self._ahead.extend(await self._events.page())
         return self._ahead[0] if self._ahead else None
 
 
-def _record_of(decision: OnEvent) -> Record:
+def _record_of(decision: OnEvent) -> LogRecord:
     source = decision.source
-    return Record(
+    return LogRecord(
         topic=source.topic,
         partition=source.partition,
         offset=source.offset,
@@ -186,7 +186,7 @@ def _record_of(decision: OnEvent) -> Record:
     )
 
 
-def _event_of(record: Record) -> Event | None:
+def _event_of(record: LogRecord) -> Event | None:
     """Read an event; None if the record holds none."""
     try:
         return EVENT.decode(record.value or b"")
@@ -202,20 +202,20 @@ class KnownVectors(WrappedEmbedder):
 
     def __init__(self, embedder: Embedder) -> None:
         super().__init__(embedder)
-        self._known: dict[str, Embedded] = {}
+        self._known: dict[str, TextVector] = {}
 
     def learn(self, decisions: Sequence[Decision]) -> None:
         """Replace the known vectors with those of these decisions' texts."""
         self._known = {text: known for one in decisions for text, known in self._of(one)}
 
-    def _of(self, decision: Decision) -> list[tuple[str, Embedded]]:
+    def _of(self, decision: Decision) -> list[tuple[str, TextVector]]:
         return [
-            (text, Embedded(unpack(made), truncated))
+            (text, TextVector(unpack(made), truncated))
             for text, made, truncated in _texts_of(decision)
             if made is not None and made.model == self.model
         ]
 
-    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+    async def embed(self, texts: Sequence[str]) -> list[TextVector]:
         missing = [text for text in dict.fromkeys(texts) if text not in self._known]
         made = (
             dict(zip(missing, await self._embedder.embed(missing), strict=True)) if missing else {}

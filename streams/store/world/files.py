@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from pydantic_core import from_json, to_json
 
 from schemas.codec import Unreadable
-from streams.model.ports import Fatal, Line, Mark, Poison
-from streams.store.core.exports import Format, entries, format_of, may_be_document
+from streams.model.ports import Fatal, Poison, SourceLine, SourceMark
+from streams.store.core.exports import ExportFormat, entries, format_of, may_be_document
 from streams.store.core.shapes import UTF_8, Layout, Shape, decoded, shape_of
 from streams.store.world.extras import how_to_install
 
@@ -99,7 +99,7 @@ class FileSource:
             written_so = exports and self.shape.layout != "csv"
             self.export = _export(self._sample()) if written_so else None
 
-    def sample(self) -> list[Line]:
+    def sample(self) -> list[SourceLine]:
         """Return the rows of the beginning. Raises Fatal if the header is invalid."""
         with self._told():
             return [self._read(line) for line in self._sample()]
@@ -113,19 +113,19 @@ class FileSource:
             return Progress(int(total * self._table.share), total)
         return Progress(total if self._raw.closed else self._raw.tell(), total)
 
-    def lines(self, after: Mark | None) -> Iterator[Line]:
+    def lines(self, after: SourceMark | None) -> Iterator[SourceLine]:
         skipped = after.line if after is not None and self._begins_with(after) else 0
         yield from (self._read(line) for line in self._all_lines() if line.number > skipped)
 
-    def mark(self, line: int, *, complete: bool) -> Mark:
-        return Mark(line, self._digest.hexdigest(), complete)
+    def mark(self, line: int, *, complete: bool) -> SourceMark:
+        return SourceMark(line, self._digest.hexdigest(), complete)
 
-    def _read(self, line: Line) -> Line:
+    def _read(self, line: SourceLine) -> SourceLine:
         if self.export is None or isinstance(line.row, Poison):
             return line
         return replace(line, row=self.export.read(line.row))
 
-    def _begins_with(self, mark: Mark) -> bool:
+    def _begins_with(self, mark: SourceMark) -> bool:
         """Return whether the bytes up to the mark are unchanged since."""
         number = 0
         for line in self._all_lines():
@@ -134,7 +134,7 @@ class FileSource:
                 break
         return number == mark.line and self._digest.hexdigest() == mark.digest
 
-    def _all_lines(self) -> Iterator[Line]:
+    def _all_lines(self) -> Iterator[SourceLine]:
         self._digest = hashlib.sha256(f"{self.reading}\n{self.shape}".encode())
         with self._told(), self._opened() as stream:
             yield from _up_to_a_break(_rows(_Hashed(stream, self._digest.update), self.shape))
@@ -292,7 +292,7 @@ def _objects(found: Sequence[object]) -> list[dict[str, Any]]:
     return [cast("dict[str, Any]", one) for one in found if isinstance(one, dict)]
 
 
-def _export(sample: list[Line]) -> Format | None:
+def _export(sample: list[SourceLine]) -> ExportFormat | None:
     return format_of([line.row for line in sample if not isinstance(line.row, Poison)])
 
 
@@ -317,14 +317,14 @@ def _unpacked(head: bytes, path: str) -> bytes:
     return head
 
 
-def _sampled(beginning: str, shape: Shape, *, whole: bool) -> list[Line]:
+def _sampled(beginning: str, shape: Shape, *, whole: bool) -> list[SourceLine]:
     """Return the rows of a beginning; drop the last, perhaps incomplete, unless it is the whole."""
     stream = io.BytesIO(beginning.encode("utf-8", "surrogateescape"))
     rows = list(_rows(_Hashed(stream, hashlib.sha256().update), shape))
     return rows if whole else rows[:-1]
 
 
-def _up_to_a_break(rows: Iterator[Line]) -> Iterator[Line]:
+def _up_to_a_break(rows: Iterator[SourceLine]) -> Iterator[SourceLine]:
     """Yield the rows. Raises Fatal with the remedy where gzip data are cut off or damaged."""
     number = 0
     try:
@@ -338,7 +338,7 @@ def _up_to_a_break(rows: Iterator[Line]) -> Iterator[Line]:
         ) from error
 
 
-def _rows(stream: _Hashed, shape: Shape) -> Iterator[Line]:
+def _rows(stream: _Hashed, shape: Shape) -> Iterator[SourceLine]:
     match shape.layout:
         case "csv":
             return _csv_rows(stream.lines(), shape.delimiter)
@@ -348,14 +348,14 @@ def _rows(stream: _Hashed, shape: Shape) -> Iterator[Line]:
             return _json_rows(stream.lines())
 
 
-def _json_rows(lines: Iterator[bytes]) -> Iterator[Line]:
+def _json_rows(lines: Iterator[bytes]) -> Iterator[SourceLine]:
     """Yield one row per nonblank line."""
     for number, raw in enumerate(lines, start=1):
         if content := raw.strip():
-            yield Line(number, content, _too_long(raw) or _json_row(content))
+            yield SourceLine(number, content, _too_long(raw) or _json_row(content))
 
 
-def _document_rows(chunks: Iterator[bytes]) -> Iterator[Line]:
+def _document_rows(chunks: Iterator[bytes]) -> Iterator[SourceLine]:
     """Yield one row per object, numbered by its position in the array or among the objects.
 
     An array that is cut off behind an object ends with a row that says so.
@@ -363,9 +363,9 @@ def _document_rows(chunks: Iterator[bytes]) -> Iterator[Line]:
     number, row, outer = 0, None, _Outer()
     for number, content in enumerate(_entries(outer.seen(chunks)), start=1):
         row = _json_row(content)
-        yield Line(number, content, row)
+        yield SourceLine(number, content, row)
     if outer.is_open and not isinstance(row, Poison):
-        yield Line(number + 1, b"[", Poison("the array is not closed: is the file complete?"))
+        yield SourceLine(number + 1, b"[", Poison("the array is not closed: is the file complete?"))
 
 
 class _Outer:
@@ -442,7 +442,7 @@ def _json_row(content: bytes) -> dict[str, Any] | Poison:
     return cast("dict[str, Any]", row)
 
 
-def _csv_rows(lines: Iterator[bytes], delimiter: str) -> Iterator[Line]:
+def _csv_rows(lines: Iterator[bytes], delimiter: str) -> Iterator[SourceLine]:
     """Yield one row per record; the first record names the columns.
 
     If a record is broken, its first line is set aside and reading continues with the next: an
@@ -460,7 +460,7 @@ def _csv_rows(lines: Iterator[bytes], delimiter: str) -> Iterator[Line]:
             return
         except csv.Error as error:
             content = physical.keep_first()
-            yield Line(number, content, Poison(f"not CSV: {error}; is a quote left open?"))
+            yield SourceLine(number, content, Poison(f"not CSV: {error}; is a quote left open?"))
             reader = csv.reader(physical, strict=True, delimiter=delimiter)
             continue
         content = physical.record()
@@ -471,7 +471,7 @@ def _csv_rows(lines: Iterator[bytes], delimiter: str) -> Iterator[Line]:
             if twice := {name for name in columns if columns.count(name) > 1}:
                 raise Fatal(f"the header names the column {', '.join(sorted(twice))} twice")
         elif values:
-            yield Line(number, content, _too_long(content) or _csv_row(columns, values))
+            yield SourceLine(number, content, _too_long(content) or _csv_row(columns, values))
 
 
 class _Physical:

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 
 from schemas.decisions import KINDS, Decision, Insert, Marker, Reason
 from schemas.outcomes import Applied
-from streams.model.embedding import Embedded
+from streams.model.embedding import TextVector
 from streams.model.ports import Embedder
 from streams.model.wrapping import WrappedEmbedder
 
@@ -316,6 +316,6 @@ class MeasuredEmbedder(WrappedEmbedder):
         super().__init__(embedder)
         self._metrics = metrics
 
-    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+    async def embed(self, texts: Sequence[str]) -> list[TextVector]:
         with self._metrics.embed_seconds.time():
             return await self._embedder.embed(texts)

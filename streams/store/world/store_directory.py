@@ -44,7 +44,7 @@ class IndexKind(StrEnum):
         return self is not IndexKind.EXACT
 
 
-class Manifest(Record):
+class StoreManifest(Record):
     """What a store was made for; it cannot be used for anything else."""
 
     format: Literal[1] = 1
@@ -74,13 +74,13 @@ class StoreDirectory:
         self._lock = path / "lock"
         self._key = path / "forget.key"
 
-    def manifest(self) -> Manifest | None:
+    def manifest(self) -> StoreManifest | None:
         """Return what the store was made for; None if there is no store.
 
         Raises NoStore if the manifest cannot be read.
         """
         try:
-            return Manifest.model_validate_json(self._manifest.read_bytes())
+            return StoreManifest.model_validate_json(self._manifest.read_bytes())
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValidationError) as error:
@@ -88,7 +88,7 @@ class StoreDirectory:
                 f"{self._manifest} cannot be read: restore it from a copy, or use another store"
             ) from error
 
-    def require(self) -> Manifest:
+    def require(self) -> StoreManifest:
         """Return what the store was made for. Raises NoStore if there is no store."""
         manifest = self.manifest()
         if manifest is None:
@@ -98,7 +98,7 @@ class StoreDirectory:
         return manifest
 
     @contextmanager
-    def written_by_us(self, wanted: Manifest) -> Generator[None]:
+    def written_by_us(self, wanted: StoreManifest) -> Generator[None]:
         """Hold the store for writing. A new one is only a directory until `complete`.
 
         Raises NoStore, with nothing changed, if another process holds it, it cannot be written, it
@@ -118,7 +118,7 @@ class StoreDirectory:
         finally:
             os.close(lock)
 
-    def complete(self, made: Manifest, *, has_records: bool) -> None:
+    def complete(self, made: StoreManifest, *, has_records: bool) -> None:
         """Write the manifest of a new store, once its log exists.
 
         Raises NoStore if the log already has records: then their manifest was lost.
@@ -241,7 +241,7 @@ class StoreDirectory:
         os.ftruncate(lock, 0)
         os.pwrite(lock, str(os.getpid()).encode(), 0)
 
-    def check(self, wanted: Manifest) -> None:
+    def check(self, wanted: StoreManifest) -> None:
         """Raise NoStore if the store was made for something else, or has lost a part."""
         made = self.manifest()
         if made is None:

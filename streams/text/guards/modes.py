@@ -6,7 +6,7 @@ from streams.text.function_words import HEDGES, NEGATIVE_ADJECTIVES, QUANTIFIERS
 from streams.text.guards.alignment import SAME_MEANING
 from streams.text.guards.polarity import converse, turned
 from streams.text.guards.statement import COMPATIBLE, Answer, CannotTell, Differs, Sides
-from streams.text.parts import Mark, Word
+from streams.text.parts import Qualifier, Word
 from streams.text.reading import AnalysedText
 
 _RELATED_MIN = 0.75
@@ -59,7 +59,7 @@ def _is_left_out(
     return True
 
 
-def _adds_little(mark: Mark, reading: AnalysedText) -> bool:
+def _adds_little(mark: Qualifier, reading: AnalysedText) -> bool:
     """Return whether a quantifier may be omitted: "all" of the windows, "only" one, "almost" 5."""
     following = reading.words[mark.position + 1 : mark.position + 2]
     bounds_a_value = any(word.quantity or word.lower in QUANTIFIERS for word in following)
@@ -117,9 +117,9 @@ def _is_hedged(reading: AnalysedText, kinds: frozenset[str], other: AnalysedText
 
 def _lone(
     reading: AnalysedText,
-    marks: Iterable[Mark],
+    marks: Iterable[Qualifier],
     other: AnalysedText,
-    others: Iterable[Mark],
+    others: Iterable[Qualifier],
     sides: Sides,
 ) -> frozenset[str]:
     """Return the kinds of mark that only one side has, on a word that both share."""

@@ -11,7 +11,7 @@ from streams.text.guards.statement import (
     CannotTell,
     Compatible,
     Sides,
-    Statement,
+    StatementReading,
 )
 from streams.text.lexicon import Lexicon
 
@@ -73,7 +73,9 @@ IN_ANY_LANGUAGE: Mapping[str, Guard] = {**OF_RECORDS, **OF_VALUES, "names": Guar
 """The guards for texts that are not in English: the others know its words alone."""
 
 
-def examine(event: Statement, memory: Statement, lexicon: Lexicon) -> tuple[Finding, ...]:
+def examine(
+    event: StatementReading, memory: StatementReading, lexicon: Lexicon
+) -> tuple[Finding, ...]:
     """Return what stands against merging an event into a memory, in the guards' order."""
     sides = Sides(event, memory, lexicon)
     of_language = IN_ANY_LANGUAGE if sides.foreign else GUARDS

@@ -13,7 +13,7 @@ from streams.text.reading import AnalysedText
 
 
 @dataclass(frozen=True)
-class Statement:
+class StatementReading:
     """A text's reading with the fields of its record.
 
     `sources`: who said it. `truncated`: the text's vector covers only part of it.
@@ -30,9 +30,9 @@ class Statement:
     truncated: bool = False
 
 
-def of_event(event: Remember, reading: AnalysedText) -> Statement:
+def of_event(event: Remember, reading: AnalysedText) -> StatementReading:
     """Return the statement of an event for the guards."""
-    return Statement(
+    return StatementReading(
         reading=reading,
         category=event.category,
         persistence=event.persistence,
@@ -44,9 +44,9 @@ def of_event(event: Remember, reading: AnalysedText) -> Statement:
     )
 
 
-def of_memory(memory: Memory, reading: AnalysedText) -> Statement:
+def of_memory(memory: Memory, reading: AnalysedText) -> StatementReading:
     """Return the statement of a memory for the guards."""
-    return Statement(
+    return StatementReading(
         reading=reading,
         category=memory.category,
         persistence=memory.persistence,
@@ -88,8 +88,8 @@ COMPATIBLE = Compatible()
 class Sides:
     """An event and a memory to compare; what several guards need is computed once."""
 
-    event: Statement
-    memory: Statement
+    event: StatementReading
+    memory: StatementReading
     lexicon: Lexicon
 
     @property

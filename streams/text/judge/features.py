@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streams.text.judge.prepared import Matrix, Prepared, prepare
+from streams.text.judge.prepared import Matrix, PreparedText, prepare
 from streams.text.judge.words import WordVectors
 from streams.text.lexicon import Lexicon, Relation
 from streams.text.reading import AnalysedText, read
@@ -52,7 +52,9 @@ class _Alone(NamedTuple):
     memory: tuple[int, ...]
 
 
-def features(event: Prepared, memory: Prepared, similarity: float, lexicon: Lexicon) -> Matrix:
+def features(
+    event: PreparedText, memory: PreparedText, similarity: float, lexicon: Lexicon
+) -> Matrix:
     """Return the pair's row: shape (len(names()),), float32, all finite."""
     row = _row(event, memory, similarity, lexicon)
     return np.fromiter(row.values(), np.float64, len(row)).round(_DECIMALS).astype(np.float32)
@@ -79,7 +81,7 @@ def exchanged(rows: Matrix) -> Matrix:
     return rows[:, list(turned())]
 
 
-def _row(event: Prepared, memory: Prepared, similarity: float, lexicon: Lexicon) -> Row:
+def _row(event: PreparedText, memory: PreparedText, similarity: float, lexicon: Lexicon) -> Row:
     ours, theirs = event.bag, memory.bag
     alone = _Alone(
         tuple([at for at in event.content if event.lemmas[at] not in theirs]),
@@ -114,7 +116,7 @@ def _jaccard(one: AbstractSet[object], other: AbstractSet[object]) -> float:
     return both / max(1, len(one) + len(other) - both)
 
 
-def _overlap(row: Row, event: Prepared, memory: Prepared) -> None:
+def _overlap(row: Row, event: PreparedText, memory: PreparedText) -> None:
     shared = len(event.bag & memory.bag)
     row["words_jaccard"] = shared / max(1, len(event.bag) + len(memory.bag) - shared)
     row["bigrams_jaccard"] = _jaccard(event.bigrams, memory.bigrams)
@@ -123,7 +125,7 @@ def _overlap(row: Row, event: Prepared, memory: Prepared) -> None:
     row["any_alone_m"] = len(memory.bag) - shared
 
 
-def _only(row: Row, side: str, text: Prepared, alone: Sequence[int]) -> None:
+def _only(row: Row, side: str, text: PreparedText, alone: Sequence[int]) -> None:
     """Add how much content only one side has, and of which kind."""
     weights = [text.rarity[at] for at in alone]
     parts = [text.parts[at] for at in alone]
@@ -138,7 +140,7 @@ def _only(row: Row, side: str, text: Prepared, alone: Sequence[int]) -> None:
     row[f"alone_names_{side}"] = parts.count("p") + parts.count("q")
 
 
-def _nearest(row: Row, event: Prepared, memory: Prepared) -> None:
+def _nearest(row: Row, event: PreparedText, memory: PreparedText) -> None:
     """Compare each content word with the nearest of all words of the other side."""
     if not event.words or not memory.words:
         for side in "em":
@@ -151,7 +153,7 @@ def _nearest(row: Row, event: Prepared, memory: Prepared) -> None:
 
 
 def _matched(
-    row: Row, side: str, text: Prepared, best: Matrix | None, around: Matrix | None
+    row: Row, side: str, text: PreparedText, best: Matrix | None, around: Matrix | None
 ) -> None:
     nearest = [1.0] * len(text.words) if best is None else best.tolist()
     beside = [1.0] * len(text.words) if around is None else around.tolist()
@@ -172,7 +174,9 @@ def _matched(
     row[f"around_mean_{side}"] = sum(mixed) / len(mixed)
 
 
-def _related(row: Row, event: Prepared, memory: Prepared, alone: _Alone, lexicon: Lexicon) -> None:
+def _related(
+    row: Row, event: PreparedText, memory: PreparedText, alone: _Alone, lexicon: Lexicon
+) -> None:
     """Count the relations between the words that only one side has and those of the other side."""
     ours, theirs = alone.event[:_COMPARED], alone.memory[:_COMPARED]
     counts = dict.fromkeys(_COUNTED, 0)
@@ -222,7 +226,7 @@ def _denies(word: str, other: str) -> bool:
     return longer.endswith(shorter) and longer[: len(longer) - len(shorter)] in _DENYING
 
 
-def _denied(row: Row, event: Prepared, memory: Prepared) -> None:
+def _denied(row: Row, event: PreparedText, memory: PreparedText) -> None:
     ours, theirs = len(event.reading.negations), len(memory.reading.negations)
     row["negations_parity"] = (ours + theirs) % 2
     row["negations_e"], row["negations_m"] = ours, theirs
@@ -234,7 +238,7 @@ def _denied(row: Row, event: Prepared, memory: Prepared) -> None:
     row["denied_there_e"], row["denied_there_m"], row["denied_alike"] = there, here, alike
 
 
-def _sets(row: Row, event: Prepared, memory: Prepared) -> None:
+def _sets(row: Row, event: PreparedText, memory: PreparedText) -> None:
     for name, ours, theirs in zip(_SETS, event.sets, memory.sets, strict=True):
         shared = len(ours & theirs) if ours and theirs else 0
         row[f"{name}_e"] = len(ours) - shared
@@ -242,7 +246,7 @@ def _sets(row: Row, event: Prepared, memory: Prepared) -> None:
         row[f"{name}_shared"] = shared
 
 
-def _order(row: Row, event: Prepared, memory: Prepared) -> None:
+def _order(row: Row, event: PreparedText, memory: PreparedText) -> None:
     """Add how far the shared words are in the same order."""
     places = [memory.places[lemma] for lemma in event.places if lemma in memory.places]
     crossed = sum([place > later for at, place in enumerate(places) for later in places[at + 1 :]])
@@ -258,7 +262,7 @@ def _order(row: Row, event: Prepared, memory: Prepared) -> None:
     row["last_alike"] = float(event.spread[-1:] == memory.spread[-1:])
 
 
-def _neighbours(row: Row, event: Prepared, memory: Prepared) -> None:
+def _neighbours(row: Row, event: PreparedText, memory: PreparedText) -> None:
     """Add whether shared words have the same neighbours in both texts, or have exchanged them."""
     alike = beside_none = repaired = repaired_values = governed = ungoverned = 0
     both = [lemma for lemma in event.places if lemma in memory.places]

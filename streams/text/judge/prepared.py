@@ -47,7 +47,7 @@ _NEXT, _AFTER_NEXT = 0.5, 0.25
 """The weights of a word's neighbours, and of theirs, in its surroundings vector."""
 
 
-class Prepared(NamedTuple):
+class PreparedText(NamedTuple):
     """What every comparison needs from a text, computed once from its reading.
 
     `content` are the positions of content words, or of all words if there are none. The mappings
@@ -87,7 +87,7 @@ class _Traits(NamedTuple):
     kinds: AbstractSet[str]
 
 
-def prepare(reading: AnalysedText, lexicon: Lexicon, vectors: WordVectors) -> Prepared:
+def prepare(reading: AnalysedText, lexicon: Lexicon, vectors: WordVectors) -> PreparedText:
     """Compute from a reading what `features` needs."""
     words = tuple(word for word in reading.words if word.lower[:1].isalnum())
     lemmas = tuple(word.quantity.key if word.quantity else word.lemma for word in words)
@@ -100,7 +100,7 @@ def prepare(reading: AnalysedText, lexicon: Lexicon, vectors: WordVectors) -> Pr
     places: dict[str, int] = {}
     for at in content:
         places.setdefault(lemmas[at], at)
-    return Prepared(
+    return PreparedText(
         reading=reading,
         words=words,
         lemmas=lemmas,

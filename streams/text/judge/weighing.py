@@ -37,7 +37,7 @@ Row = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Told:
+class PairEvidence:
     """The evidence on a pair; `cross` has the cross-encoder's logits if it was asked."""
 
     cosine: float
@@ -99,7 +99,7 @@ class Weights:
         turned = np.array([names.index(turned_name(name)) for name in names])
         return cls(names, matrix, biases, Trees.read(stored["trees"]), turned)
 
-    def probabilities(self, told: Told) -> Row:
+    def probabilities(self, told: PairEvidence) -> Row:
         """Return probabilities over RELATIONS; they sum to 1."""
         row = self._row(told)
         logits = self.matrix @ row + self.biases
@@ -112,7 +112,7 @@ class Weights:
         found[len(ONE_MEMORY) :] *= (1 - mean) / (1 - one)
         return found / found.sum()
 
-    def _row(self, told: Told) -> Row:
+    def _row(self, told: PairEvidence) -> Row:
         """Return the inputs in the order of the columns, to as many digits as all processors agree on."""
         known = inputs(told)
         return np.array([round(known.get(name, 0.0), _DIGITS) for name in self.names])
@@ -130,7 +130,7 @@ def one_memory(probabilities: Row) -> float:
     return float(probabilities[: len(ONE_MEMORY)].sum())
 
 
-def inputs(told: Told) -> dict[str, float]:
+def inputs(told: PairEvidence) -> dict[str, float]:
     """Return the model's inputs by name; missing inputs count as 0."""
     trees = np.log(np.maximum(told.trees, _FLOOR))
     row = {f"trees {one.value}": p for one, p in zip(RELATIONS, trees, strict=True)}

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from streams.verify.core.findings import REMEDIES, Findings, Problem
+from streams.verify.core.findings import REMEDIES, AuditFindings, Violation
 
 
 @dataclass(frozen=True)
@@ -12,7 +12,7 @@ class Check:
 
     name: str
     fact: str
-    findings: Findings = field(default_factory=Findings)
+    findings: AuditFindings = field(default_factory=AuditFindings)
     remedy: str = ""
 
     @property
@@ -25,13 +25,13 @@ class Check:
         counts = self.findings.counts
         return ", ".join(f"{n:,} {p.value}" for p, n in counts.items()) if counts else self.fact
 
-    def remedy_of(self, problem: Problem) -> str:
+    def remedy_of(self, problem: Violation) -> str:
         """Return how to fix a problem."""
         return REMEDIES.get(problem) or self.remedy
 
 
 @dataclass(frozen=True)
-class Counts:
+class LogCounts:
     """The figures of a log; expired events are counted by their decisions."""
 
     events: int
@@ -48,7 +48,7 @@ class Report:
     """All checks, the figures, and notes about what is harmless but worth knowing."""
 
     checks: list[Check]
-    counts: Counts
+    counts: LogCounts
     notes: list[str]
 
     @property
@@ -58,6 +58,6 @@ class Report:
 
 def unusable(name: str, place: str, error: Exception, remedy: str) -> Check:
     """Return the check of an unreadable copy; `error` gives the reason, `remedy` what to do."""
-    findings = Findings()
-    findings.add(Problem.UNUSABLE, place, str(error))
+    findings = AuditFindings()
+    findings.add(Violation.UNUSABLE, place, str(error))
     return Check(name, place, findings, remedy)

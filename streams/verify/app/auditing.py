@@ -14,33 +14,33 @@ from schemas.decisions import KINDS, Decision
 from schemas.events import Event
 from schemas.outcomes import DeadLetter
 from schemas.topics import DEAD_LETTERS, DECISIONS, EVENTS
-from streams.model.fences import BEGINNING, Epoch, Reached
-from streams.model.neighbours import Stored
-from streams.model.ports import Fatal, Log, NoStore, Record, Transient
+from streams.model.fences import BEGINNING, Epoch, ReadPosition
+from streams.model.neighbours import StoredMemory
+from streams.model.ports import Fatal, Log, LogRecord, NoStore, Transient
 from streams.stage.flow.decisions import (
     FENCE_HEADER,
+    CountedDecision,
     DecisionsReader,
-    Fenced,
-    Logged,
-    Refused,
-    Why,
+    LoggedFence,
+    UncountedReason,
+    UncountedRecord,
     decision_record,
 )
 from streams.stage.flow.incoming import FORWARDED_HEADER
 from streams.stage.flow.takeover import DEDUPLICATOR_GROUP, require_log
 from streams.store.app.reading import pages
-from streams.verify.app.audited import Check, Counts, Report, unusable
-from streams.verify.app.copies import Copied, Flawed
+from streams.verify.app.audited import Check, LogCounts, Report, unusable
+from streams.verify.app.copies import FlawedMemory, MemoryCopy
 from streams.verify.core.audit import Audit, successors
-from streams.verify.core.copies import Copy, Told
-from streams.verify.core.findings import SHOWN_MAX, Findings, Problem, unreadable
+from streams.verify.core.copies import CopiedMemory, Copy
+from streams.verify.core.findings import SHOWN_MAX, AuditFindings, Violation, unreadable
 
 Progress = Callable[[int, int], None]
 """Receives the number of records read so far, and the total."""
 
 
 async def audited(
-    log: Log, copies: Sequence[Copied | Check], progress: Progress, *, dense: bool = False
+    log: Log, copies: Sequence[MemoryCopy | Check], progress: Progress, *, dense: bool = False
 ) -> Report:
     """Audit a log and its copies, and return the report.
 
@@ -84,7 +84,7 @@ class _Reading:
         self._unfenced: set[int] = set()
         """Partitions whose newest fence cannot be read, so that which records count is unknown."""
         self._untold = 0
-        self._refused = Counter[Why]()
+        self._refused = Counter[UncountedReason]()
         self._notes: list[str] = []
 
     @classmethod
@@ -107,14 +107,14 @@ class _Reading:
         for partition in range(self.audit.partitions):
             if partition not in self._next:
                 self._next[partition] = await self._beginning(partition)
-                self._readers[partition] = DecisionsReader(Reached(self._next[partition]))
+                self._readers[partition] = DecisionsReader(ReadPosition(self._next[partition]))
             async for page in self._pages(DECISIONS.name, partition, self._next[partition]):
                 for record in page:
                     self._note_holes(record)
                     self._sort(record, self._readers[partition])
                     self._next[partition] = record.offset + 1
 
-    def _note_holes(self, record: Record) -> None:
+    def _note_holes(self, record: LogRecord) -> None:
         """Report offsets without a record, if the log itself never skips one."""
         if self._dense:
             for offset in range(self._next[record.partition], record.offset):
@@ -128,7 +128,7 @@ class _Reading:
             self._unfenced.add(partition)
         return beginning
 
-    def _sort(self, record: Record, reader: DecisionsReader) -> None:
+    def _sort(self, record: LogRecord, reader: DecisionsReader) -> None:
         fences = FENCE_HEADER in dict(record.headers)
         if record.partition in self._unfenced and not fences:
             self._untold += 1
@@ -140,27 +140,27 @@ class _Reading:
             self._take_unread(record, error, fences=fences)
             return
         match entry:
-            case Fenced():
+            case LoggedFence():
                 self._unfenced.discard(record.partition)
                 self.audit.fence(entry.fence, entry.position)
-            case Refused(why=Why.ERASED):
+            case UncountedRecord(why=UncountedReason.ERASED):
                 pass
-            case Refused():
+            case UncountedRecord():
                 self._refused[entry.why] += 1
                 if self._refused[entry.why] <= SHOWN_MAX:
                     self._notes.append(f"{record.place} does not count: {entry.why.value}")
-            case Logged():
+            case CountedDecision():
                 self.audit.decision(entry.decision, entry.position, holed=entry.holed)
                 if not _is_labelled(record, entry.decision, reader.reached.epoch):
                     what = "has a key, or headers, that are not those of its decision"
-                    self.audit.log.add(Problem.MISLABELLED, record.place, what)
+                    self.audit.log.add(Violation.MISLABELLED, record.place, what)
 
-    def _take_unread(self, record: Record, error: Fatal, *, fences: bool) -> None:
+    def _take_unread(self, record: LogRecord, error: Fatal, *, fences: bool) -> None:
         cause = error.__cause__ if isinstance(error.__cause__, Unreadable) else None
         what = str(error).removeprefix(f"{record.place} ")
         if fences:
             self._unfenced.add(record.partition)
-            problem = Problem.FENCE_DAMAGED if cause else Problem.FENCE_WITHOUT_OWNER
+            problem = Violation.FENCE_DAMAGED if cause else Violation.FENCE_WITHOUT_OWNER
             self.audit.unread_fence(problem, record.position, what)
         else:
             self.audit.unread_decision(unreadable(record.value, cause), record.position, what)
@@ -200,12 +200,12 @@ class _Reading:
             why = "some cannot be read" if unread else "the first are not kept"
             self._notes.append(f"{untold:,} rejects: no dead letter was found, but {why}")
 
-    def _take_letter(self, record: Record) -> None:
+    def _take_letter(self, record: LogRecord) -> None:
         try:
             letter = DEAD_LETTER.decode(record.value or b"")
         except Unreadable as error:
             what = f"is not a dead letter: {error}"
-            self.audit.letters.add(Problem.DEAD_LETTER_DAMAGED, record.place, what)
+            self.audit.letters.add(Violation.DEAD_LETTER_DAMAGED, record.place, what)
         else:
             if isinstance(letter, DeadLetter):
                 self.audit.letter(letter.id)
@@ -214,14 +214,16 @@ class _Reading:
             if letter.how == "dropped":
                 self.audit.dropped(letter.dead_letter_id)
 
-    async def _pages(self, topic: str, partition: int, offset: int) -> AsyncIterator[list[Record]]:
+    async def _pages(
+        self, topic: str, partition: int, offset: int
+    ) -> AsyncIterator[list[LogRecord]]:
         """Yield the records from an offset to the end."""
         async for page in pages(self._log, topic, partition, offset):
             yield page
             self._done += len(page)
             self._progress(self._done, self._total)
 
-    def checks(self, counts: Counts) -> list[Check]:
+    def checks(self, counts: LogCounts) -> list[Check]:
         """Return the checks of the log."""
         audit, kinds = self.audit, self.audit.kinds
         read = f"{kinds.total():,} decisions, {counts.fences:,} fences"
@@ -249,18 +251,22 @@ class _Reading:
             _sum(counts),
         ]
 
-    def counts(self) -> Counts:
+    def counts(self) -> LogCounts:
         """Return the figures of the log."""
         audit = self.audit
         pairings = audit.pairings.values()
         live = sum(stored.memory.live for stored in audit.state.values())
-        return Counts(
+        return LogCounts(
             events=sum(one.events + one.expired + one.erased for one in pairings),
             decisions={**dict.fromkeys(KINDS, 0), **audit.kinds},
             waiting=sum(pairing.waiting for pairing in pairings),
             in_doubt=sum(pairing.in_doubt for pairing in pairings),
             fences=audit.fences,
-            refused={w.name.lower(): self._refused[w] for w in Why if w is not Why.ERASED},
+            refused={
+                w.name.lower(): self._refused[w]
+                for w in UncountedReason
+                if w is not UncountedReason.ERASED
+            },
             memories={"live": live, "retired": len(audit.state) - live},
         )
 
@@ -283,19 +289,19 @@ def _wordings(audit: Audit) -> str:
     return f"no text is lost: {variants:,} variants, {folded:,} folded into the log"
 
 
-def _sum(counts: Counts) -> Check:
+def _sum(counts: LogCounts) -> Check:
     """Check that every event has a decision, and every decision an event."""
     decided = sum(counts.decisions.values())
     told = f"{counts.events:,} events, {decided:,} decisions, {counts.waiting:,} waiting"
     if counts.in_doubt:
         told += f", {counts.in_doubt:,} in doubt"
-    findings = Findings()
+    findings = AuditFindings()
     if counts.events != decided + counts.waiting + counts.in_doubt:
-        findings.add(Problem.UNEQUAL, EVENTS.name, f"does not add up: {told}")
+        findings.add(Violation.UNEQUAL, EVENTS.name, f"does not add up: {told}")
     return Check("counts", told, findings)
 
 
-def _is_labelled(record: Record, decision: Decision, epoch: Epoch | None) -> bool:
+def _is_labelled(record: LogRecord, decision: Decision, epoch: Epoch | None) -> bool:
     """Return whether a record's key and headers, by which it is found, match its decision."""
     if epoch is None:
         return False
@@ -303,7 +309,7 @@ def _is_labelled(record: Record, decision: Decision, epoch: Epoch | None) -> boo
     return record.key == made.key and set(made.headers) <= set(record.headers)
 
 
-def _event(record: Record) -> Event | None:
+def _event(record: LogRecord) -> Event | None:
     try:
         return EVENT.decode(record.value or b"")
     except Unreadable:
@@ -324,15 +330,15 @@ async def _size(log: Log, topic: str) -> int:
 class _Followed:
     """A copy, and how far it had followed the log before the log was read."""
 
-    copied: Copied
+    copied: MemoryCopy
     audit: Audit
-    levels: Mapping[int, Reached]
+    levels: Mapping[int, ReadPosition]
     copy: Copy
-    failed: Findings = field(default_factory=Findings)
+    failed: AuditFindings = field(default_factory=AuditFindings)
     behind: int = 0
 
     @classmethod
-    async def asked(cls, copied: Copied, audit: Audit) -> "_Followed | Check":
+    async def asked(cls, copied: MemoryCopy, audit: Audit) -> "_Followed | Check":
         try:
             levels = await copied.levels(audit.partitions)
         except NoStore as error:
@@ -355,7 +361,7 @@ class _Followed:
             async for found in self.copied.scan(self.audit.partitions):
                 self._take(found)
         except NoStore as error:
-            self.failed.add(Problem.UNUSABLE, self.copied.place, str(error))
+            self.failed.add(Violation.UNUSABLE, self.copied.place, str(error))
             return
         await self._require_same()
 
@@ -366,25 +372,25 @@ class _Followed:
             if after.get(partition, BEGINNING).offset < reached.offset:
                 raise Transient(f"{self._who} was rebuilt or replaced meanwhile: run it again")
 
-    def _take(self, found: Stored | Told | Flawed) -> None:
-        if isinstance(found, Flawed):
+    def _take(self, found: StoredMemory | CopiedMemory | FlawedMemory) -> None:
+        if isinstance(found, FlawedMemory):
             self.copy.flawed(found.identity, found.flaw)
         else:
             self.copy.found(found)
 
-    async def _require_log(self, log: Log, partition: int, reached: Reached) -> None:
+    async def _require_log(self, log: Log, partition: int, reached: ReadPosition) -> None:
         place = f"{DECISIONS.name}/{partition}"
         if partition >= self.audit.partitions:
             what = f"{self._who} has followed it, but there is no such partition"
-            self.failed.add(Problem.OTHER_LOG, place, what)
+            self.failed.add(Violation.OTHER_LOG, place, what)
             return
         stopped = self.audit.stopped.get(partition, reached.offset)
         if reached.epoch is not None and stopped <= reached.epoch.offset:
-            reached = Reached(reached.offset)  # the fence may be what is damaged
+            reached = ReadPosition(reached.offset)  # the fence may be what is damaged
         try:
             await require_log(log, reached, partition, who=self._who)
         except Fatal as error:
-            self.failed.add(Problem.OTHER_LOG, place, str(error))
+            self.failed.add(Violation.OTHER_LOG, place, str(error))
 
     @property
     def _who(self) -> str:

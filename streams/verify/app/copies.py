@@ -20,22 +20,22 @@ from streams.memories_md.core.keeping import standing, words_digest
 from streams.memories_md.core.mapping import location_id, written_at_all
 from streams.memories_md.core.parsing import parse
 from streams.memories_md.world.file import MemoriesFile
-from streams.memories_md.world.level import Level, level_of, placed_in, read_level
-from streams.model.fences import Epoch, Reached
-from streams.model.neighbours import Stored
+from streams.memories_md.world.level import FileLevel, level_of, placed_in, read_level
+from streams.model.fences import Epoch, ReadPosition
+from streams.model.neighbours import StoredMemory
 from streams.model.ports import Index, NoStore, Transient
-from streams.verify.core.copies import Told, every
+from streams.verify.core.copies import CopiedMemory, every
 
 
 @dataclass(frozen=True)
-class Flawed:
+class FlawedMemory:
     """A memory that is damaged in a copy."""
 
     identity: MemoryId
     flaw: str
 
 
-class Copied(Protocol):
+class MemoryCopy(Protocol):
     """A copy that follows the log and holds its memories. Calls may raise NoStore."""
 
     @property
@@ -58,18 +58,18 @@ class Copied(Protocol):
         """Return whether it must hold a memory."""
         ...
 
-    async def levels(self, partitions: int) -> Mapping[int, Reached]:
+    async def levels(self, partitions: int) -> Mapping[int, ReadPosition]:
         """Return how far it has followed each partition that it has started on."""
         ...
 
-    def scan(self, partitions: int) -> AsyncIterator[Stored | Told | Flawed]:
+    def scan(self, partitions: int) -> AsyncIterator[StoredMemory | CopiedMemory | FlawedMemory]:
         """Yield what it holds; if a memory is yielded several times, the last state counts."""
         ...
 
 
 @dataclass(frozen=True)
 class IndexCopy:
-    """Implements Copied over an index."""
+    """Implements MemoryCopy over an index."""
 
     index: Index
     place: str
@@ -80,19 +80,19 @@ class IndexCopy:
     def holds(self, memory: Memory) -> bool:
         return every(memory)
 
-    async def levels(self, partitions: int) -> Mapping[int, Reached]:
+    async def levels(self, partitions: int) -> Mapping[int, ReadPosition]:
         del partitions
         level = await self.index.level()
         return {} if level is None else {p: f.reached for p, f in level.partitions.items()}
 
-    def scan(self, partitions: int) -> AsyncIterator[Stored | Flawed]:
+    def scan(self, partitions: int) -> AsyncIterator[StoredMemory | FlawedMemory]:
         del partitions
         return self.index.scan()
 
 
 @dataclass(frozen=True)
 class SqliteCopy:
-    """Implements Copied over the table of sinks/sqlite.py, opened for reading only."""
+    """Implements MemoryCopy over the table of sinks/sqlite.py, opened for reading only."""
 
     path: Path
     name: str = "sqlite"
@@ -106,13 +106,13 @@ class SqliteCopy:
     def holds(self, memory: Memory) -> bool:
         return every(memory)
 
-    async def levels(self, partitions: int) -> Mapping[int, Reached]:
+    async def levels(self, partitions: int) -> Mapping[int, ReadPosition]:
         del partitions
         query = 'SELECT partition, "offset", epoch_offset, epoch_owner, next_event FROM levels'
         with _rows(self.path, query) as rows:
             return {row["partition"]: _reached(row) for row in rows}
 
-    async def scan(self, partitions: int) -> AsyncIterator[Stored | Flawed]:
+    async def scan(self, partitions: int) -> AsyncIterator[StoredMemory | FlawedMemory]:
         del partitions
         with _rows(self.path, "SELECT * FROM memories") as rows:
             for row in rows:
@@ -121,7 +121,7 @@ class SqliteCopy:
 
 @dataclass(frozen=True)
 class JsonlCopy:
-    """Implements Copied over the feeds of sinks/jsonl.py."""
+    """Implements MemoryCopy over the feeds of sinks/jsonl.py."""
 
     directory: Path
     name: str = "jsonl"
@@ -135,11 +135,11 @@ class JsonlCopy:
     def holds(self, memory: Memory) -> bool:
         return every(memory)
 
-    async def levels(self, partitions: int) -> Mapping[int, Reached]:
+    async def levels(self, partitions: int) -> Mapping[int, ReadPosition]:
         levels = {partition: self._level(partition) for partition in range(partitions)}
         return {p: level.reached for p, level in levels.items() if level and level.reached}
 
-    async def scan(self, partitions: int) -> AsyncIterator[Stored | Flawed]:
+    async def scan(self, partitions: int) -> AsyncIterator[StoredMemory | FlawedMemory]:
         for partition in range(partitions):
             for stored in self._changes(partition):
                 yield stored
@@ -153,7 +153,7 @@ class JsonlCopy:
         except (OSError, ValidationError) as error:
             raise NoStore(f"{path} cannot be read") from error
 
-    def _changes(self, partition: int) -> Iterator[Stored]:
+    def _changes(self, partition: int) -> Iterator[StoredMemory]:
         """Yield the states up to the feed's recorded size; the rest is not acknowledged."""
         level = self._level(partition)
         left = 0 if level is None else level.size
@@ -166,7 +166,7 @@ class JsonlCopy:
                     if len(line) > left or not line.endswith(b"\n"):
                         raise NoStore(f"{path} was cut or changed at line {number:,}")
                     if line.strip():  # else it was forgotten
-                        yield Stored(_memory_of(line, f"{path}:{number}"), None)
+                        yield StoredMemory(_memory_of(line, f"{path}:{number}"), None)
                     left -= len(line)
                     if not left:
                         return
@@ -177,7 +177,7 @@ class JsonlCopy:
 
 @dataclass(frozen=True)
 class MemoriesMdCopy:
-    """Implements Copied over a file that memories_md/world/sink.py maintains.
+    """Implements MemoryCopy over a file that memories_md/world/sink.py maintains.
 
     People's own edits are not errors: if an entry was edited, struck through or removed by hand,
     only its version is compared.
@@ -205,12 +205,12 @@ class MemoriesMdCopy:
         ours = location_id(memory.scope, self.world) is not None
         return ours and memory.live and written_at_all(memory)
 
-    async def levels(self, partitions: int) -> Mapping[int, Reached]:
+    async def levels(self, partitions: int) -> Mapping[int, ReadPosition]:
         del partitions
-        level = read_level(self.file) or Level()
+        level = read_level(self.file) or FileLevel()
         return {int(partition): reached for partition, reached in level.partitions.items()}
 
-    async def scan(self, partitions: int) -> AsyncIterator[Told]:
+    async def scan(self, partitions: int) -> AsyncIterator[CopiedMemory]:
         del partitions
         text, level = self._read()
         document, placed = parse(text), placed_in(text, level)
@@ -219,12 +219,12 @@ class MemoriesMdCopy:
         for identity, place in placed.items():
             entry = stands.get(identity)
             if entry is None or words_digest(entry) != place.words:
-                yield Told(identity, place.version, text=None, live=None)
+                yield CopiedMemory(identity, place.version, text=None, live=None)
             else:
                 text_there = entry.text if entry.live else None
-                yield Told(identity, place.version, text_there, entry.live)
+                yield CopiedMemory(identity, place.version, text_there, entry.live)
 
-    def _read(self) -> tuple[str, Level]:
+    def _read(self) -> tuple[str, FileLevel]:
         """Return a text and its level. Raises Transient if they are being written."""
         level, text = read_level(self.file), self.file.read()
         if level is None or read_level(self.file) != level:
@@ -237,7 +237,7 @@ class MemoriesMdCopy:
 class _FeedLevel(BaseModel):
     """The part of a feed's level that is read here."""
 
-    reached: Reached | None
+    reached: ReadPosition | None
     size: int
 
 
@@ -260,22 +260,24 @@ def _rows(path: Path, query: str) -> Generator[Iterator[sqlite3.Row]]:
         raise NoStore(f"{path} cannot be read: {error}") from error
 
 
-def _reached(row: sqlite3.Row) -> Reached:
+def _reached(row: sqlite3.Row) -> ReadPosition:
     owner = row["epoch_owner"]
     epoch = None if owner is None else Epoch(row["epoch_offset"], owner)
-    return Reached(row["offset"], epoch, row["next_event"])
+    return ReadPosition(row["offset"], epoch, row["next_event"])
 
 
-def _read_row(row: sqlite3.Row) -> Stored | Flawed:
+def _read_row(row: sqlite3.Row) -> StoredMemory | FlawedMemory:
     """Read a memory from its record; the columns must match the record."""
     try:
         memory = Memory.model_validate_json(row["record"])
         differing = [name for name, told in _columns(memory).items() if _value(row, name) != told]
     except (ValueError, TypeError):
-        return Flawed(row["id"], "its record, or a column of it, cannot be read")
+        return FlawedMemory(row["id"], "its record, or a column of it, cannot be read")
     if differing:
-        return Flawed(row["id"], f"its columns differ from its record: {', '.join(differing)}")
-    return Stored(memory, None)
+        return FlawedMemory(
+            row["id"], f"its columns differ from its record: {', '.join(differing)}"
+        )
+    return StoredMemory(memory, None)
 
 
 _LISTS = {"tags", "sources"}

@@ -12,7 +12,7 @@ from streams.store.app.settings import Settings
 from streams.store.world.store_directory import StoreDirectory
 from streams.verify.app.audited import Check, Report, unusable
 from streams.verify.app.auditing import Progress, audited
-from streams.verify.app.copies import Copied, IndexCopy, JsonlCopy, MemoriesMdCopy, SqliteCopy
+from streams.verify.app.copies import IndexCopy, JsonlCopy, MemoriesMdCopy, MemoryCopy, SqliteCopy
 
 
 async def verify(target: LogTarget, progress: Progress) -> Report:
@@ -23,7 +23,7 @@ async def verify(target: LogTarget, progress: Progress) -> Report:
         return await audited(log, copies, progress, dense=target.embedded)
 
 
-async def _store(settings: Settings, stack: AsyncExitStack) -> tuple[Log, list[Copied | Check]]:
+async def _store(settings: Settings, stack: AsyncExitStack) -> tuple[Log, list[MemoryCopy | Check]]:
     directory = StoreDirectory(settings.store)
     made = directory.require()
     log = stack.enter_context(closing(wiring.log(directory, read_only=True)))
@@ -45,7 +45,9 @@ async def _store(settings: Settings, stack: AsyncExitStack) -> tuple[Log, list[C
     return log, [copied, *_sinks(settings)]
 
 
-async def _cluster(settings: Settings, stack: AsyncExitStack) -> tuple[Log, list[Copied | Check]]:
+async def _cluster(
+    settings: Settings, stack: AsyncExitStack
+) -> tuple[Log, list[MemoryCopy | Check]]:
     log = wiring.kafka_log(settings)
     stack.push_async_callback(log.close)
     kind = settings.index.kind
@@ -71,9 +73,9 @@ async def _is_empty(log: Log) -> bool:
     return not any([await log.end(DECISIONS.name, one) for one in partitions])
 
 
-def _sinks(settings: Settings) -> list[Copied | Check]:
+def _sinks(settings: Settings) -> list[MemoryCopy | Check]:
     wanted = settings.sinks
-    found: list[Copied | Check] = []
+    found: list[MemoryCopy | Check] = []
     if wanted.sqlite is not None:
         found.append(_there("sqlite", wanted.sqlite) or SqliteCopy(wanted.sqlite))
     if wanted.jsonl is not None:

@@ -28,13 +28,13 @@ from schemas.events import Forget
 from schemas.memories import Target
 from schemas.topics import DEAD_LETTERS, DECISIONS, EVENTS
 from streams.model.identity import content_key, decision_id, forwarding_id, rejection_id
-from streams.model.neighbours import Stored
+from streams.model.neighbours import StoredMemory
 from streams.model.scope import partition_of
 from streams.model.screening import was_screened
 from streams.model.wordings import lost, texts_of
 from streams.stage.core.ledger import MissingTarget, fold, stated, touched
 from streams.verify.core.copies import Copy, Holding, every
-from streams.verify.core.findings import Findings, Problem, place_of
+from streams.verify.core.findings import AuditFindings, Violation, place_of
 from streams.verify.core.pairing import Pairing
 
 
@@ -51,13 +51,13 @@ class Audit:
         self._numbers_in_doubt = False
         self._places: dict[DecisionId, str] = {}
         self._copies: list[Copy] = []
-        self.log, self.numbers, self.events, self.fold = (Findings() for _ in range(4))
-        self.wordings, self.letters, self.forwards = (Findings() for _ in range(3))
+        self.log, self.numbers, self.events, self.fold = (AuditFindings() for _ in range(4))
+        self.wordings, self.letters, self.forwards = (AuditFindings() for _ in range(3))
         self.pairings = {
             partition: Pairing(partition, committed.get(partition, 0), self.events)
             for partition in range(partitions)
         }
-        self.state: dict[MemoryId, Stored] = {}
+        self.state: dict[MemoryId, StoredMemory] = {}
         self._skipped: dict[MemoryId, str] = {}
         self._holes: dict[int, set[int]] = {}
         self.stopped: dict[int, int] = {}
@@ -78,7 +78,7 @@ class Audit:
         """Check that a topic has as many partitions as the decisions topic."""
         if partitions != self.partitions:
             what = f"has {partitions} partition(s), but {DECISIONS.name} has {self.partitions}"
-            self._misnumbered(Problem.PARTITIONS_DIFFER, name, what)
+            self._misnumbered(Violation.PARTITIONS_DIFFER, name, what)
 
     def pairing(self, partition: int) -> Pairing:
         """Return the pairing of a partition's events with their decisions."""
@@ -88,24 +88,24 @@ class Audit:
         self.fences += 1
         if fence.partitions != self.partitions:
             what = f"is a fence of one among {fence.partitions} partition(s), not {self.partitions}"
-            self._misnumbered(Problem.PARTITIONS_DIFFER, place_of(position), what)
+            self._misnumbered(Violation.PARTITIONS_DIFFER, place_of(position), what)
         if fence.partition != position.partition:
             what = f"is a fence of partition {fence.partition}"
-            self.numbers.add(Problem.FENCE_MISPLACED, place_of(position), what)
+            self.numbers.add(Violation.FENCE_MISPLACED, place_of(position), what)
 
     def beginning_lost(self, position: Position) -> None:
         """Record that a partition no longer has its first records."""
         what = "is where the decisions begin: earlier ones are gone"
-        self.log.add(Problem.BEGINNING_LOST, place_of(position), what)
+        self.log.add(Violation.BEGINNING_LOST, place_of(position), what)
         self.pairings[position.partition].doubt()
         self._stop(position)
 
-    def unread_fence(self, problem: Problem, position: Position, what: str) -> None:
+    def unread_fence(self, problem: Violation, position: Position, what: str) -> None:
         """Record an unreadable fence."""
         self.log.add(problem, place_of(position), what)
         self._stop(position)
 
-    def unread_decision(self, problem: Problem, position: Position, what: str) -> None:
+    def unread_decision(self, problem: Violation, position: Position, what: str) -> None:
         """Record an unreadable decision that counts."""
         self.log.add(problem, place_of(position), what)
         self.pairings[position.partition].doubt()
@@ -124,12 +124,12 @@ class Audit:
         for partition, offsets in self._holes.items():
             for offset in sorted(offsets):
                 place = f"{DECISIONS.name}/{partition}/{offset}"
-                self.log.add(Problem.RECORD_LOST, place, "is not there")
+                self.log.add(Violation.RECORD_LOST, place, "is not there")
             if offsets:
                 self.stopped.setdefault(partition, min(offsets))
         for identity, place in self._skipped.items():
             what = f"memory {identity} should be changed, but differs from what the decision saw"
-            self.fold.add(Problem.DOES_NOT_BUILD, place, what)
+            self.fold.add(Violation.DOES_NOT_BUILD, place, what)
 
     def decision(self, decision: Decision, position: Position, *, holed: bool = False) -> None:
         """Check a decision that counts; `holed` if a record before it is missing."""
@@ -179,7 +179,7 @@ class Audit:
             return len(self._rejects)
         for identity, place in self._rejects.items():
             what = f"is a reject, but {DEAD_LETTERS.name} has no letter {identity}"
-            self.letters.add(Problem.NO_DEAD_LETTER, place, what)
+            self.letters.add(Violation.NO_DEAD_LETTER, place, what)
         return 0
 
     def forwarded(self, partition: int, origin: str) -> None:
@@ -197,7 +197,7 @@ class Audit:
                 untold += 1
             else:
                 what = f"says that {origin} was sent on to partition {partition}: it is not there"
-                self.forwards.add(Problem.NOT_FORWARDED, place, what)
+                self.forwards.add(Violation.NOT_FORWARDED, place, what)
         return untold
 
     def blind(self, copy: Copy) -> dict[int, int]:
@@ -205,11 +205,11 @@ class Audit:
         levels = copy.levels
         return {p: end for p, end in self.stopped.items() if levels.get(p, 0) > end}
 
-    def compared(self, copy: Copy) -> Findings:
+    def compared(self, copy: Copy) -> AuditFindings:
         """Return the differences between a copy and the log."""
         blind = self.blind(copy)
         if blind and self._numbers_in_doubt:
-            return Findings()
+            return AuditFindings()
         return copy.findings(lambda scope: not blind or self._home(scope) not in blind)
 
     def _home(self, scope: ScopeName) -> int:
@@ -219,30 +219,30 @@ class Audit:
         source = decision.source
         if (source.topic, source.partition) != (EVENTS.name, position.partition):
             what = f"is a decision on {place_of(source)}, which lies in another partition"
-            self.events.add(Problem.OTHER_EVENT, place_of(position), what)
+            self.events.add(Violation.OTHER_EVENT, place_of(position), what)
 
     def _require_id(self, decision: Decision, place: str) -> None:
         if decision.decision_id != _derived_id(decision):
             what = f"has the id {decision.decision_id}, which is not that of its event"
-            self.fold.add(Problem.OTHER_ID, place, what)
+            self.fold.add(Violation.OTHER_ID, place, what)
 
     def _require_partition(self, scope: ScopeName, partition: int, place: str) -> None:
         if not self._numbers_in_doubt and (own := self._home(scope)) != partition:
             what = f"is on scope {scope}, which belongs to partition {own}"
-            self.fold.add(Problem.OTHER_PARTITION, place, what)
+            self.fold.add(Violation.OTHER_PARTITION, place, what)
 
     def _require_once(self, decision: Change | Revision, place: str) -> None:
         before = self._places.setdefault(decision.decision_id, place)
         if before != place:
             what = f"changes memories for event {decision.event.event_id}, as {before} did before"
-            self.events.add(Problem.DECIDED_TWICE, place, what)
+            self.events.add(Violation.DECIDED_TWICE, place, what)
 
     def _require_own_words(self, decision: Change | Revision, place: str) -> None:
         for memory in stated(decision):
             keys = tuple(content_key(memory.scope, text) for text in texts_of(memory))
             if memory.content_keys != keys:
                 what = f"gives memory {memory.id} a content key that is not that of its words"
-                self.fold.add(Problem.OTHER_WORDS, place, what)
+                self.fold.add(Violation.OTHER_WORDS, place, what)
 
     def _erase(self, decision: Erase, position: Position) -> None:
         """Register the records that an erasure removes and the memories that it restates."""
@@ -276,12 +276,12 @@ class Audit:
             elif left:
                 wrong = wrong or "changes a memory to what it was already"
         if wrong:
-            self.fold.add(Problem.DOES_NOT_BUILD, place_of(position), wrong)
+            self.fold.add(Violation.DOES_NOT_BUILD, place_of(position), wrong)
 
     def _require_wordings(
         self,
         decision: Change | Revision,
-        before: Mapping[MemoryId, Stored | None],
+        before: Mapping[MemoryId, StoredMemory | None],
         changed: Container[MemoryId],
         place: str,
     ) -> None:
@@ -291,24 +291,29 @@ class Audit:
         known = {i: stored.memory for i, stored in before.items() if stored is not None}
         if count := lost(decision, known):
             what = f"leaves {count} wording(s) out of memory {decision.memory.id}, uncounted"
-            self.wordings.add(Problem.WORDING_LOST, place, what)
+            self.wordings.add(Violation.WORDING_LOST, place, what)
 
-    def _tell_copies(self, position: Position, before: Mapping[MemoryId, Stored | None]) -> None:
+    def _tell_copies(
+        self, position: Position, before: Mapping[MemoryId, StoredMemory | None]
+    ) -> None:
         for copy in self._copies:
             for identity, stored in before.items():
                 copy.changed(position, stored, self.state[identity])
 
     def _require_scope(
-        self, decision: Change | Revision, before: Mapping[MemoryId, Stored | None], place: str
+        self,
+        decision: Change | Revision,
+        before: Mapping[MemoryId, StoredMemory | None],
+        place: str,
     ) -> None:
         scope = decision.event.scope
         known = [stored.memory for stored in before.values() if stored is not None]
         for memory in (*stated(decision), *known):
             if memory.scope != scope:
                 what = f"is on scope {scope}, and changes memory {memory.id} of {memory.scope}"
-                self.fold.add(Problem.OTHER_SCOPE, place, what)
+                self.fold.add(Violation.OTHER_SCOPE, place, what)
 
-    def _restore(self, before: Mapping[MemoryId, Stored | None]) -> None:
+    def _restore(self, before: Mapping[MemoryId, StoredMemory | None]) -> None:
         for identity, stored in before.items():
             if stored is not None:
                 self.state[identity] = stored
@@ -318,13 +323,15 @@ class Audit:
     def _stop(self, position: Position) -> None:
         self.stopped.setdefault(position.partition, position.offset)
 
-    def _misnumbered(self, problem: Problem, place: str, what: str) -> None:
+    def _misnumbered(self, problem: Violation, place: str, what: str) -> None:
         """Record a wrong partition count, which makes the partition of every scope uncertain."""
         self._numbers_in_doubt = True
         self.numbers.add(problem, place, what)
 
 
-def _misbuilt(decision: Change | Revision, before: Mapping[MemoryId, Stored | None]) -> str | None:
+def _misbuilt(
+    decision: Change | Revision, before: Mapping[MemoryId, StoredMemory | None]
+) -> str | None:
     """Return how a target's version differs from the one the decision saw; None if none does."""
     for target in _targets(decision):
         stored = before.get(target.memory_id)
@@ -361,9 +368,9 @@ def _derived_id(decision: Decision) -> DecisionId:
             return decision_id(decision.event.scope, decision.event.event_id)
 
 
-def successors(state: Mapping[MemoryId, Stored]) -> Findings:
+def successors(state: Mapping[MemoryId, StoredMemory]) -> AuditFindings:
     """Return the superseded memories whose chain of successors is broken or has a cycle."""
-    found = Findings()
+    found = AuditFindings()
     settled: dict[MemoryId, _Wrong | None] = {}
     for identity in state:
         way, wrong = _follow(state, identity, settled)
@@ -378,12 +385,12 @@ def successors(state: Mapping[MemoryId, Stored]) -> Findings:
 class _Wrong:
     """What is wrong with a memory's chain of successors."""
 
-    problem: Problem
+    problem: Violation
     what: str
 
 
 def _follow(
-    state: Mapping[MemoryId, Stored],
+    state: Mapping[MemoryId, StoredMemory],
     identity: MemoryId,
     settled: Mapping[MemoryId, _Wrong | None],
 ) -> tuple[list[MemoryId], _Wrong | None]:
@@ -400,6 +407,6 @@ def _follow(
         after = state.get(memory.superseded.by)
         if after is None or after.memory.scope != memory.scope:
             what = f"leads to memory {memory.superseded.by}, which its scope does not have"
-            return list(way), _Wrong(Problem.NO_SUCCESSOR, what)
+            return list(way), _Wrong(Violation.NO_SUCCESSOR, what)
         at = after.memory.id
-    return list(way), _Wrong(Problem.SUCCESSOR_CYCLE, f"leads back to memory {at}")
+    return list(way), _Wrong(Violation.SUCCESSOR_CYCLE, f"leads back to memory {at}")

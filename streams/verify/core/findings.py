@@ -15,7 +15,7 @@ SHOWN_MAX = 20
 """How many findings of one problem are shown; all are counted."""
 
 
-class Problem(StrEnum):
+class Violation(StrEnum):
     """A violated invariant; the values are names for programs."""
 
     BEGINNING_LOST = "beginning-lost"
@@ -55,63 +55,63 @@ class Problem(StrEnum):
 _RESTORE = "restore the log from a copy"
 _PARTITIONS = "restore the topics from a copy, or start over under another kafka.prefix"
 _REPORT = f"{_RESTORE}; if no copy is better, please report this, with the log"
-REMEDIES: Mapping[Problem, str] = {
-    Problem.BEGINNING_LOST: f"{_RESTORE}, and keep {DECISIONS.name} forever",
-    Problem.RECORD_LOST: f"{_RESTORE}; no request has erased it",
-    Problem.CUT_SHORT: _RESTORE,
-    Problem.DAMAGED: _RESTORE,
-    Problem.NEWER: f"upgrade this memsieve; if no newer one wrote it, {_RESTORE}",
-    Problem.MISLABELLED: _RESTORE,
-    Problem.FENCE_DAMAGED: _RESTORE,
-    Problem.FENCE_WITHOUT_OWNER: _RESTORE,
-    Problem.PARTITIONS_DIFFER: _PARTITIONS,
-    Problem.FENCE_MISPLACED: _PARTITIONS,
-    Problem.UNDECIDED: f"{_RESTORE}; if it was never decided, publish the event again",
-    Problem.NO_EVENT: _RESTORE,
-    Problem.BEYOND_EVENTS: f"{_RESTORE}: {EVENTS.name} was recreated or has lost records",
-    Problem.OTHER_EVENT: _RESTORE,
-    Problem.DECIDED_TWICE: _REPORT,
-    Problem.DOES_NOT_BUILD: _RESTORE,
-    Problem.OTHER_ID: _RESTORE,
-    Problem.OTHER_WORDS: _RESTORE,
-    Problem.OTHER_SCOPE: _REPORT,
-    Problem.OTHER_PARTITION: _REPORT,
-    Problem.WORDING_LOST: _REPORT,
-    Problem.NO_SUCCESSOR: _REPORT,
-    Problem.SUCCESSOR_CYCLE: _REPORT,
-    Problem.NO_DEAD_LETTER: "restore the log from a copy, or fix the event and publish it again",
-    Problem.DEAD_LETTER_DAMAGED: _RESTORE,
-    Problem.NOT_FORWARDED: "publish the event again, keyed by its scope",
-    Problem.OTHER_LOG: "restore the copy of the log that is most complete; if there is none, "
+REMEDIES: Mapping[Violation, str] = {
+    Violation.BEGINNING_LOST: f"{_RESTORE}, and keep {DECISIONS.name} forever",
+    Violation.RECORD_LOST: f"{_RESTORE}; no request has erased it",
+    Violation.CUT_SHORT: _RESTORE,
+    Violation.DAMAGED: _RESTORE,
+    Violation.NEWER: f"upgrade this memsieve; if no newer one wrote it, {_RESTORE}",
+    Violation.MISLABELLED: _RESTORE,
+    Violation.FENCE_DAMAGED: _RESTORE,
+    Violation.FENCE_WITHOUT_OWNER: _RESTORE,
+    Violation.PARTITIONS_DIFFER: _PARTITIONS,
+    Violation.FENCE_MISPLACED: _PARTITIONS,
+    Violation.UNDECIDED: f"{_RESTORE}; if it was never decided, publish the event again",
+    Violation.NO_EVENT: _RESTORE,
+    Violation.BEYOND_EVENTS: f"{_RESTORE}: {EVENTS.name} was recreated or has lost records",
+    Violation.OTHER_EVENT: _RESTORE,
+    Violation.DECIDED_TWICE: _REPORT,
+    Violation.DOES_NOT_BUILD: _RESTORE,
+    Violation.OTHER_ID: _RESTORE,
+    Violation.OTHER_WORDS: _RESTORE,
+    Violation.OTHER_SCOPE: _REPORT,
+    Violation.OTHER_PARTITION: _REPORT,
+    Violation.WORDING_LOST: _REPORT,
+    Violation.NO_SUCCESSOR: _REPORT,
+    Violation.SUCCESSOR_CYCLE: _REPORT,
+    Violation.NO_DEAD_LETTER: "restore the log from a copy, or fix the event and publish it again",
+    Violation.DEAD_LETTER_DAMAGED: _RESTORE,
+    Violation.NOT_FORWARDED: "publish the event again, keyed by its scope",
+    Violation.OTHER_LOG: "restore the copy of the log that is most complete; if there is none, "
     "delete what follows it, and what the log lacks is lost",
-    Problem.UNEQUAL: "resolve what the other checks have found",
+    Violation.UNEQUAL: "resolve what the other checks have found",
 }
 """The remedies of the problems whose remedy does not depend on the component concerned."""
 
 
 @dataclass(frozen=True)
-class Finding:
+class AuditFinding:
     """A problem, its place, and a description."""
 
-    problem: Problem
+    problem: Violation
     place: str
     what: str
 
 
-class Findings:
+class AuditFindings:
     """The first SHOWN_MAX findings of each problem, and the count of all."""
 
     def __init__(self) -> None:
-        self.counts = Counter[Problem]()
-        self._shown: dict[Problem, list[Finding]] = {}
+        self.counts = Counter[Violation]()
+        self._shown: dict[Violation, list[AuditFinding]] = {}
 
-    def add(self, problem: Problem, place: str, what: str) -> None:
+    def add(self, problem: Violation, place: str, what: str) -> None:
         self.counts[problem] += 1
         if self.counts[problem] <= SHOWN_MAX:
-            self._shown.setdefault(problem, []).append(Finding(problem, place, what))
+            self._shown.setdefault(problem, []).append(AuditFinding(problem, place, what))
 
     @property
-    def shown(self) -> list[Finding]:
+    def shown(self) -> list[AuditFinding]:
         return [finding for findings in self._shown.values() for finding in findings]
 
 
@@ -120,12 +120,12 @@ def place_of(position: Position) -> str:
     return f"{position.topic}/{position.partition}/{position.offset}"
 
 
-def unreadable(value: bytes | None, error: Unreadable | None) -> Problem:
+def unreadable(value: bytes | None, error: Unreadable | None) -> Violation:
     """Return the problem of an unreadable decision or fence; `error` is None for a fence."""
     if not value or "EOF while parsing" in str(error):
-        return Problem.CUT_SHORT
+        return Violation.CUT_SHORT
     if error is not None and error.field in {"kind", "schema_version"}:
         named: object = from_json(value).get(error.field)
         if type(named) in {str, int}:
-            return Problem.NEWER
-    return Problem.DAMAGED
+            return Violation.NEWER
+    return Violation.DAMAGED

@@ -9,7 +9,7 @@ from schemas.decisions import Decision, Marker
 from schemas.events import Event
 from schemas.topics import DECISIONS, EVENTS
 from streams.model.screening import was_screened
-from streams.verify.core.findings import Findings, Problem
+from streams.verify.core.findings import AuditFindings, Violation
 
 
 class Pairing:
@@ -18,7 +18,7 @@ class Pairing:
     Pass all decisions first, then all events that the topic still holds, then call `close`.
     """
 
-    def __init__(self, partition: int, committed: int, found: Findings) -> None:
+    def __init__(self, partition: int, committed: int, found: AuditFindings) -> None:
         """Start empty; `committed` is the deduplicator group's committed offset."""
         self._partition = partition
         self._committed = committed
@@ -81,7 +81,7 @@ class Pairing:
             self._undecided(offset)
         elif made.said and ((event := read()) is None or made.said != _digest(event)):
             what = f"decides on {self._event(offset)}, and on another event than that record holds"
-            self._found.add(Problem.OTHER_EVENT, self._decision(made), what)
+            self._found.add(Violation.OTHER_EVENT, self._decision(made), what)
 
     def close(self, beginning: int, end: int) -> None:
         """Check the decisions whose events were not found."""
@@ -92,10 +92,10 @@ class Pairing:
                 self.expired += 1
             elif offset >= end:
                 what = f"decides on {self._event(offset)}, but the events end at {end:,}"
-                self._found.add(Problem.BEYOND_EVENTS, self._decision(made), what)
+                self._found.add(Violation.BEYOND_EVENTS, self._decision(made), what)
             else:
                 what = f"decides on {self._event(offset)}, but there is no such record"
-                self._found.add(Problem.NO_EVENT, self._decision(made), what)
+                self._found.add(Violation.NO_EVENT, self._decision(made), what)
         erased = sum(offset < beginning for offset in self._gone)
         self.untold = max(0, beginning - self.expired - erased)
 
@@ -105,7 +105,7 @@ class Pairing:
             self.in_doubt += 1
         else:
             what = f"has no decision, although events up to {self.end:,} were decided on"
-            self._found.add(Problem.UNDECIDED, self._event(offset), what)
+            self._found.add(Violation.UNDECIDED, self._event(offset), what)
 
     def _event(self, offset: int) -> str:
         return f"{EVENTS.name}/{self._partition}/{offset}"

@@ -10,12 +10,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streams.api.app.access import Access
 from streams.api.app.desk import Desk
-from streams.api.app.guard import Guard
+from streams.api.app.guard import AccessMiddleware
 from streams.api.app.problems import Log, Refused, tell_problems
-from streams.api.app.serving import Served
+from streams.api.app.serving import ServedApp
 from streams.clock.system import SystemClock
-from streams.judges.budget import Budget
-from streams.maintain.app.diagnosis import Finding, examine
+from streams.judges.budget import RequestBudget
+from streams.maintain.app.diagnosis import Diagnosis, examine
 from streams.memory.app.lifecycle import Lifecycle
 from streams.model.policy import Policy
 from streams.model.ports import Clock
@@ -27,7 +27,7 @@ from streams.web.app import exploring, logins, quality, reviewing
 from streams.web.app.chronicle import Chronicle
 from streams.web.app.doubts import Doubts
 from streams.web.app.pages import STATIC, refusal
-from streams.web.app.sessions import SessionAuthenticator, Sessions
+from streams.web.app.sessions import SessionAuthenticator, WebSessions
 
 HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -39,14 +39,14 @@ HEADERS = {
 }
 """What every answer tells browsers: nothing from elsewhere, nothing inline, nothing kept."""
 
-Examine = Callable[[], Awaitable[list[Finding]]]
+Examine = Callable[[], Awaitable[list[Diagnosis]]]
 
 
 def views(
     desk: Desk,
     chronicle: Chronicle,
     access: Access,
-    sessions: Sessions,
+    sessions: WebSessions,
     policy: Policy,
     examined: Examine,
     log: Log,
@@ -89,27 +89,29 @@ async def build(
 ) -> ASGIApp:
     """Return the page. `examined` tells how the process's parts are."""
     chronicle = await Chronicle(life.past("show what was decided")).level()
-    sessions, limits = Sessions(clock, settings.web.session_minutes), settings.api
+    sessions, limits = WebSessions(clock, settings.web.session_minutes), settings.api
     app = views(Desk(life, metrics), chronicle, access, sessions, policy, examined, log)
-    budget = Budget(limits.requests_per_minute * access.holders, limits.requests_per_minute, clock)
+    budget = RequestBudget(
+        limits.requests_per_minute * access.holders, limits.requests_per_minute, clock
+    )
     return _Sealed(
-        Guard(app, SessionAuthenticator(sessions, refusal), budget, limits, metrics, log)
+        AccessMiddleware(app, SessionAuthenticator(sessions, refusal), budget, limits, metrics, log)
     )
 
 
-def served(target: LogTarget, log: Log) -> Served:
+def served(target: LogTarget, log: Log) -> ServedApp:
     """Return the page as what can be served."""
 
     async def made(life: Lifecycle, access: Access, metrics: ApiMetrics) -> ASGIApp:
         settings = target.settings
 
-        async def examined() -> list[Finding]:
+        async def examined() -> list[Diagnosis]:
             return await examine(target)
 
         policy = policies.load(settings.policy)
         return await build(life, access, settings, policy, examined, metrics, SystemClock(), log)
 
-    return Served("page", "web", made, reads_past=True)
+    return ServedApp("page", "web", made, reads_past=True)
 
 
 class _Sealed:

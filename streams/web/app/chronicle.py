@@ -21,13 +21,18 @@ from schemas.decisions import (
     Verdict,
 )
 from schemas.topics import DECISIONS
-from streams.memory.app.lifecycle import Past
+from streams.memory.app.lifecycle import LogHistory
 from streams.model.identity import review_id
 from streams.model.verdict import FOREIGN, of_one_memory
 from streams.stage.core.explain import RATHER_ONE
 from streams.stage.core.ledger import stated
 from streams.stage.core.reviewing import Settlements
-from streams.stage.flow.decisions import DecisionsReader, Logged, is_decision, read_decision
+from streams.stage.flow.decisions import (
+    CountedDecision,
+    DecisionsReader,
+    is_decision,
+    read_decision,
+)
 from streams.store.app.reading import pages
 from streams.text.judge.weighing import ONE_MEMORY
 
@@ -40,7 +45,7 @@ _CLOSE = frozenset({Band.MATCH, Band.REVIEW})
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ChronicleLine:
     """A decision on something of a scope; `similarity` and `band` are those of its nearest memory."""
 
     partition: int
@@ -54,7 +59,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class DoubtfulPair:
     """Two memories that were kept both, and may be one fact, or contradict each other.
 
     `doubts` are what kept them apart, in a few words each.
@@ -73,12 +78,12 @@ class Pair:
 class Chronicle:
     """Reads what was decided since it was last asked. For one event loop."""
 
-    def __init__(self, past: Past) -> None:
+    def __init__(self, past: LogHistory) -> None:
         self._log = past.log
         self._readers: dict[int, DecisionsReader] = {}
         self._reading = asyncio.Lock()
-        self.lines: deque[Line] = deque(maxlen=LINES_MAX)
-        self.pairs: dict[str, Pair] = {}
+        self.lines: deque[ChronicleLine] = deque(maxlen=LINES_MAX)
+        self.pairs: dict[str, DoubtfulPair] = {}
         self.settlements = Settlements()
         self.live: dict[ScopeName, set[MemoryId]] = {}
 
@@ -100,11 +105,11 @@ class Chronicle:
             return None
         return read_decision(found[0])
 
-    def stand(self, pair: Pair) -> bool:
+    def stand(self, pair: DoubtfulPair) -> bool:
         """Tell whether both memories of a pair are live."""
         return {pair.newer, pair.older} <= self.live.get(pair.scope, set())
 
-    def _take(self, logged: Logged) -> None:
+    def _take(self, logged: CountedDecision) -> None:
         decision, at = logged.decision, logged.position
         if isinstance(decision, Reject):
             return
@@ -124,12 +129,12 @@ class Chronicle:
             self.live[decision.memory.scope] -= retired
 
 
-def _line(decision: OnEvent | Marker, partition: int, offset: int) -> Line:
+def _line(decision: OnEvent | Marker, partition: int, offset: int) -> ChronicleLine:
     if isinstance(decision, Marker):
         scope = ScopeName("") if isinstance(decision, Reject) else decision.scope
-        return Line(partition, offset, scope, decision.kind, None, None, None, None)
+        return ChronicleLine(partition, offset, scope, decision.kind, None, None, None, None)
     nearest = next(iter(decision.evidence.neighbours), None)
-    return Line(
+    return ChronicleLine(
         partition,
         offset,
         decision.event.scope,
@@ -141,14 +146,14 @@ def _line(decision: OnEvent | Marker, partition: int, offset: int) -> Line:
     )
 
 
-def _pairs(decision: Decision, partition: int, offset: int) -> Iterator[Pair]:
+def _pairs(decision: Decision, partition: int, offset: int) -> Iterator[DoubtfulPair]:
     if not isinstance(decision, Insert):
         return
     for near in decision.evidence.neighbours:
         identity = review_id(decision.decision_id, near.memory_id)
         doubts = doubts_of(near)
         if identity in decision.evidence.reviews or (doubts and near.band in _CLOSE):
-            yield Pair(
+            yield DoubtfulPair(
                 identity,
                 partition,
                 offset,

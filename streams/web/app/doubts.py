@@ -8,19 +8,19 @@ from schemas.outcomes import Review
 from streams.api.app.access import Grant
 from streams.memory.app.lifecycle import Lifecycle, is_forgotten, unknown
 from streams.model.scope import lies_in
-from streams.stage.core.reviewing import Question
-from streams.web.app.chronicle import Chronicle, Pair
+from streams.stage.core.reviewing import ReviewQuestion
+from streams.web.app.chronicle import Chronicle, DoubtfulPair
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PairFilter:
     """Which pairs somebody looks at: of scopes that are open to them, at and below `scope`."""
 
     grant: Grant
     scope: str = ""
     reason: str = ""
 
-    def fits(self, pair: Pair) -> bool:
+    def fits(self, pair: DoubtfulPair) -> bool:
         here = not self.scope or lies_in(pair.scope, self.scope)
         about = not self.reason or self.reason in pair.doubts
         return here and about and self.grant.allows("read", pair.scope)
@@ -33,37 +33,39 @@ class Doubts:
         self._life = life
         self._chronicle = chronicle
 
-    async def open(self, wanted: Wanted) -> list[Pair]:
+    async def open(self, wanted: PairFilter) -> list[DoubtfulPair]:
         """Return the pairs that nobody has answered, and whose memories are live."""
         return list(self._open(await self._chronicle.level(), wanted))
 
-    async def pair(self, identity: str) -> Pair:
-        """Return the pair that has an id. Raises Declined where none has."""
+    async def pair(self, identity: str) -> DoubtfulPair:
+        """Return the pair that has an id. Raises DeclinedRequest where none has."""
         found = (await self._chronicle.level()).pairs.get(identity)
         if found is None:
             raise unknown("question", identity)
         return found
 
-    async def asked(self, pairs: Sequence[Pair]) -> list[Question]:
+    async def asked(self, pairs: Sequence[DoubtfulPair]) -> list[ReviewQuestion]:
         """Return those of these pairs that can be asked about now, as questions."""
         told = [await self._question(pair) for pair in pairs]
         return [one for one in told if one is not None and one.state == "open"]
 
-    async def first(self, pairs: Sequence[Pair], hidden: Collection[str]) -> Question | None:
+    async def first(
+        self, pairs: Sequence[DoubtfulPair], hidden: Collection[str]
+    ) -> ReviewQuestion | None:
         """Return the first of them that is not hidden."""
         for pair in pairs:
             if pair.id not in hidden and (asked := await self.asked([pair])):
                 return asked[0]
         return None
 
-    async def question(self, pair: Pair) -> Question:
-        """Return a pair as a question. Raises Declined where what it is about was forgotten."""
+    async def question(self, pair: DoubtfulPair) -> ReviewQuestion:
+        """Return a pair as a question. Raises DeclinedRequest where its subject was forgotten."""
         question = await self._question(pair)
         if question is None:
             raise unknown("question", pair.id)
         return question
 
-    async def _question(self, pair: Pair) -> Question | None:
+    async def _question(self, pair: DoubtfulPair) -> ReviewQuestion | None:
         decision = await self._chronicle.decision(pair.partition, pair.offset)
         if not isinstance(decision, Insert):
             return None
@@ -86,7 +88,7 @@ class Doubts:
         )
         return self._chronicle.settlements.question(review, standing=newer.live and older.live)
 
-    def _open(self, chronicle: Chronicle, wanted: Wanted) -> Iterator[Pair]:
+    def _open(self, chronicle: Chronicle, wanted: PairFilter) -> Iterator[DoubtfulPair]:
         for pair in reversed(chronicle.pairs.values()):
             is_open = chronicle.stand(pair) and not chronicle.settlements.is_answered(pair.id)
             if is_open and wanted.fits(pair):

@@ -17,10 +17,10 @@ from schemas.memories import Memory
 from streams.api.app.access import Grant
 from streams.api.app.desk import Desk
 from streams.model.scope import lies_in
-from streams.recall.app.loading import Asked
+from streams.recall.app.loading import SearchRequest
 from streams.stage.core.ledger import touched
-from streams.web.app.chronicle import CONTRADICTION, Chronicle, Line
-from streams.web.app.doubts import Doubts, Wanted
+from streams.web.app.chronicle import CONTRADICTION, Chronicle, ChronicleLine
+from streams.web.app.doubts import Doubts, PairFilter
 from streams.web.app.forms import session_of
 from streams.web.app.pages import page
 from streams.web.app.words import compared
@@ -33,7 +33,7 @@ Below = Annotated[str, Field(max_length=512)]
 """A scope, with all below it; "" for all."""
 
 
-class Filter(Record):
+class DecisionFilter(Record):
     """Which decisions: at and below a scope, of one kind, for one reason, behind a place of the list."""
 
     scope: Below = ""
@@ -42,7 +42,7 @@ class Filter(Record):
     older: Annotated[int, Field(ge=0)] = 0
 
 
-class Sought(Record):
+class MemoryQuery(Record):
     """Which memories of a scope: what is nearest to a query, else in the order of their age."""
 
     scope: Scope | Literal[""] = ""
@@ -52,7 +52,7 @@ class Sought(Record):
 
 
 @dataclass(frozen=True)
-class ScopeTold:
+class ScopeSummary:
     """A scope, its live memories, how much was decided on it, and what it heard last."""
 
     scope: ScopeName
@@ -79,13 +79,13 @@ def _add_memories(app: FastAPI, desk: Desk, chronicle: Chronicle) -> None:
         )
 
     @app.get("/memories")
-    async def memories(request: Request, sought: Annotated[Sought, Query()]) -> Response:
+    async def memories(request: Request, sought: Annotated[MemoryQuery, Query()]) -> Response:
         """List a scope's memories, or search it."""
         found, listed, after = None, list[Memory](), None
         if sought.scope:
             desk.permit(request, "read", sought.scope, "scope")
         if sought.scope and sought.query:
-            asked = Asked(scope=sought.scope, query=sought.query, limit=_FOUND)
+            asked = SearchRequest(scope=sought.scope, query=sought.query, limit=_FOUND)
             found = await life.loading.search(asked)
         elif sought.scope:
             start = sought.after or None
@@ -117,7 +117,7 @@ def _add_memories(app: FastAPI, desk: Desk, chronicle: Chronicle) -> None:
 
 def _add_decisions(app: FastAPI, desk: Desk, chronicle: Chronicle) -> None:
     @app.get("/decisions")
-    async def decisions(request: Request, wanted: Annotated[Filter, Query()]) -> Response:
+    async def decisions(request: Request, wanted: Annotated[DecisionFilter, Query()]) -> Response:
         """List the decisions, the newest first."""
         known = await chronicle.level()
         fitting = _fitting(known, session_of(request).grant, wanted)
@@ -158,7 +158,7 @@ def _add_conflicts(app: FastAPI, doubts: Doubts) -> None:
     @app.get("/conflicts")
     async def conflicts(request: Request, below: Below = "") -> Response:
         """List memories that contradict each other, and are both live."""
-        open_ = await doubts.open(Wanted(session_of(request).grant, below, CONTRADICTION))
+        open_ = await doubts.open(PairFilter(session_of(request).grant, below, CONTRADICTION))
         told = [
             (one, *compared(one.review.newer.text, one.review.older.text))
             for one in await doubts.asked(open_[:_LISTED])
@@ -168,7 +168,7 @@ def _add_conflicts(app: FastAPI, doubts: Doubts) -> None:
         )
 
 
-def _scopes(known: Chronicle, grant: Grant, below: str) -> list[ScopeTold]:
+def _scopes(known: Chronicle, grant: Grant, below: str) -> list[ScopeSummary]:
     """Return the scopes that a token may read, by name."""
     decided = Counter[ScopeName]()
     last: dict[ScopeName, datetime] = {}
@@ -178,13 +178,13 @@ def _scopes(known: Chronicle, grant: Grant, below: str) -> list[ScopeTold]:
             last[line.scope] = max(line.at, last.get(line.scope, line.at))
     own = (scope for scope in sorted({*known.live, *decided}) if grant.allows("read", scope))
     return [
-        ScopeTold(scope, len(known.live.get(scope, ())), decided[scope], last.get(scope))
+        ScopeSummary(scope, len(known.live.get(scope, ())), decided[scope], last.get(scope))
         for scope in own
         if not below or lies_in(scope, below)
     ]
 
 
-def _fitting(known: Chronicle, grant: Grant, wanted: Filter) -> Iterator[Line]:
+def _fitting(known: Chronicle, grant: Grant, wanted: DecisionFilter) -> Iterator[ChronicleLine]:
     """Yield the decisions that are to be shown, the newest first."""
     for line in reversed(known.lines):
         here = not wanted.scope or lies_in(line.scope, wanted.scope)

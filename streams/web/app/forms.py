@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 from fastapi import Depends, Request
 
 from streams.api.app.problems import Refused
-from streams.web.app.sessions import Session, same
+from streams.web.app.sessions import WebSession, same
 
 _FIELDS_MAX = 20
 
@@ -25,9 +25,9 @@ async def fields_of(request: Request) -> dict[str, str]:
         ) from error
 
 
-def session_of(request: Request) -> Session:
+def session_of(request: Request) -> WebSession:
     """Return who is logged in."""
-    session: Session = request.state.session
+    session: WebSession = request.state.session
     return session
 
 

@@ -9,13 +9,13 @@ from fastapi.responses import RedirectResponse, Response
 from streams.api.app.access import Access
 from streams.web.app.forms import OwnForm, fields_of, require_own
 from streams.web.app.pages import page
-from streams.web.app.sessions import COOKIE, Sessions, place_here
+from streams.web.app.sessions import COOKIE, WebSessions, place_here
 
 _BEFORE = "memsieve-login"
 """The cookie of who is not logged in yet: the form has to say the same."""
 
 
-def add_routes(app: FastAPI, access: Access, sessions: Sessions) -> None:
+def add_routes(app: FastAPI, access: Access, sessions: WebSessions) -> None:
     @app.get("/login")
     async def ask(request: Request, next: str = "/") -> Response:  # noqa: A002 - as it is in the address
         return _asked(request, place_here(next))

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from schemas.decisions import Insert
 from streams.lab.core.calibration import Sample, Samples, sample
 from streams.lab.core.grading import Truth
-from streams.lab.core.measures import Rate
+from streams.lab.core.measures import Proportion
 from streams.model.policy import Rules
-from streams.web.app.chronicle import Chronicle, Pair
+from streams.web.app.chronicle import Chronicle, DoubtfulPair
 
 PAIRS_MAX = 1_000
 """Answered pairs that are counted, the newest: each is read from the log once."""
@@ -20,12 +20,12 @@ _SIDE, _LEFT, _TOP = 260, 48, 26
 
 
 @dataclass(frozen=True)
-class Point:
+class OperatingPoint:
     """What is found and hidden where pairs are one memory from the probability `least` on."""
 
     least: float
-    found: Rate
-    hidden: Rate
+    found: Proportion
+    hidden: Proportion
     x: float
     y: float
     is_now: bool = False
@@ -35,9 +35,9 @@ class Point:
 class Curve:
     """Found against hidden over the threshold; `now` is the policy's, `rows` are for the table."""
 
-    line: Sequence[Point]
-    rows: Sequence[Point]
-    now: Point
+    line: Sequence[OperatingPoint]
+    rows: Sequence[OperatingPoint]
+    now: OperatingPoint
     ticks: Sequence[tuple[str, float, float]]
     left: int
     top: int
@@ -45,7 +45,7 @@ class Curve:
     pairs: int
 
 
-class Answered:
+class AnsweredPairs:
     """The answered pairs as samples: what the judges said of each when it was decided on.
 
     The judges are not asked again. A pair whose decision was erased is left out.
@@ -55,7 +55,7 @@ class Answered:
         self._chronicle = chronicle
         self._seen: dict[tuple[str, Truth], Sample] = {}
 
-    async def samples(self, pairs: Iterable[Pair]) -> list[Sample]:
+    async def samples(self, pairs: Iterable[DoubtfulPair]) -> list[Sample]:
         """Return those of these pairs that have an answer that holds, the newest of them."""
         settlements = self._chronicle.settlements
         settled = ((pair, settlements.answer(pair.id)) for pair in pairs)
@@ -63,7 +63,7 @@ class Answered:
         read = [await self._sample(pair, Truth(said)) for pair, said in known[-PAIRS_MAX:]]
         return [one for one in read if one is not None]
 
-    async def _sample(self, pair: Pair, truth: Truth) -> Sample | None:
+    async def _sample(self, pair: DoubtfulPair, truth: Truth) -> Sample | None:
         key = (pair.id, truth)
         if key not in self._seen:
             decision = await self._chronicle.decision(pair.partition, pair.offset)
@@ -82,11 +82,11 @@ def curve(samples: Sequence[Sample], rules: Rules) -> Curve | None:
         return None
     now, match = rules.judges.one_memory_min, rules.bands.match
 
-    def point(least: float) -> Point:
+    def point(least: float) -> OperatingPoint:
         joined = seen.outcome(match, least)
         found, hidden = seen.found(joined), seen.hidden(joined)
         across, up = hidden.count / hidden.of, found.count / found.of
-        return Point(least, found, hidden, _across(across), _up(up), is_now=least == now)
+        return OperatingPoint(least, found, hidden, _across(across), _up(up), is_now=least == now)
 
     shown = sorted({*_SHOWN, now})
     return Curve(

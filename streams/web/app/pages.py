@@ -15,7 +15,7 @@ from starlette.types import Scope
 from streams.api.app.problems import Refused
 from streams.changes.core.history import said_by, standing
 from streams.stage.core.explain import opinions, outcome, why
-from streams.web.app.sessions import Session
+from streams.web.app.sessions import WebSession
 
 _HERE = Path(__file__).parent
 _MEDIA_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -70,13 +70,13 @@ _HELPERS: Mapping[str, object] = {
 
 def page(request: Request, template: str, title: str, **given: Any) -> HTMLResponse:  # noqa: ANN401 - what the template shows
     """Return a page for who is logged in."""
-    session: Session | None = request.scope.get("state", {}).get("session")
+    session: WebSession | None = request.scope.get("state", {}).get("session")
     return _made(template, session, request.url.path, {"title": title, **given})
 
 
 def refusal(scope: Scope, refused: Refused) -> HTMLResponse:
     """Return a page that says why something is not done, and what to do."""
-    session: Session | None = scope.get("state", {}).get("session")
+    session: WebSession | None = scope.get("state", {}).get("session")
     told = {"title": refused.status.phrase, "refused": refused}
     answer = _made("refusal.html", session, scope["path"], told, refused.status)
     if refused.retry is not None:
@@ -86,7 +86,7 @@ def refusal(scope: Scope, refused: Refused) -> HTMLResponse:
 
 def _made(
     template: str,
-    session: Session | None,
+    session: WebSession | None,
     path: str,
     given: Mapping[str, object],
     status: HTTPStatus = HTTPStatus.OK,

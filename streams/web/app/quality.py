@@ -15,14 +15,14 @@ from schemas.decisions import Band, Change, Reason, kinds_of
 from streams.api.app.desk import Desk
 from streams.api.app.problems import Refused
 from streams.lab.app.calibrating import ANSWERS_MIN
-from streams.maintain.app.diagnosis import Finding
+from streams.maintain.app.diagnosis import Diagnosis
 from streams.model.bands import Bands
 from streams.model.policy import Policy
 from streams.model.scope import lies_in
-from streams.web.app.chronicle import LINES_MAX, Chronicle, Line
-from streams.web.app.doubts import Wanted
+from streams.web.app.chronicle import LINES_MAX, Chronicle, ChronicleLine
+from streams.web.app.doubts import PairFilter
 from streams.web.app.forms import session_of
-from streams.web.app.operating import Answered, curve
+from streams.web.app.operating import AnsweredPairs, curve
 from streams.web.app.pages import page
 
 _BINS = 50
@@ -47,7 +47,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Row:
+class HistogramRow:
     """The bars of one kind of decision; `base` is where they stand."""
 
     kind: str
@@ -71,7 +71,7 @@ class Threshold:
 class Drawing:
     """A histogram for each kind of decision, one below the other, with the bounds of the bands."""
 
-    rows: Sequence[Row]
+    rows: Sequence[HistogramRow]
     thresholds: Sequence[Threshold]
     ticks: Sequence[tuple[float, float]]
     width: float
@@ -79,7 +79,7 @@ class Drawing:
     foot: float
 
 
-class Looked(Record):
+class QualityQuery(Record):
     """What is looked at: a scope with all below it, "" for all; and which bounds are tried."""
 
     scope: Annotated[str, Field(max_length=512)] = ""
@@ -99,7 +99,7 @@ class Looked(Record):
 
 
 @dataclass(frozen=True)
-class Moved:
+class BandShift:
     """How many decisions of a kind have their nearest memory in another band by the tried bounds."""
 
     kind: str
@@ -113,12 +113,12 @@ def add_routes(
     desk: Desk,
     chronicle: Chronicle,
     policy: Policy,
-    examined: Callable[[], Awaitable[list[Finding]]],
+    examined: Callable[[], Awaitable[list[Diagnosis]]],
 ) -> None:
-    answered = Answered(chronicle)
+    answered = AnsweredPairs(chronicle)
 
     @app.get("/quality")
-    async def quality(request: Request, looked: Annotated[Looked, Query()]) -> Response:
+    async def quality(request: Request, looked: Annotated[QualityQuery, Query()]) -> Response:
         """Show how similar the nearest memory was, and what the threshold finds and hides."""
         grant = session_of(request).grant
         lines = [
@@ -127,7 +127,7 @@ def add_routes(
             if (not looked.scope or lies_in(line.scope, looked.scope))
             and grant.allows("read", line.scope)
         ]
-        wanted = Wanted(grant, looked.scope)
+        wanted = PairFilter(grant, looked.scope)
         pairs = [pair for pair in chronicle.pairs.values() if wanted.fits(pair)]
         samples = await answered.samples(pairs)
         rules = policy.rules(ScopeName(looked.scope)) if looked.scope else policy
@@ -168,7 +168,7 @@ def add_routes(
         )
 
 
-def moved(lines: Iterable[Line], bands: Bands, tried: Bands) -> list[Moved]:
+def moved(lines: Iterable[ChronicleLine], bands: Bands, tried: Bands) -> list[BandShift]:
     """Tell which decisions were on another band by other bounds, the most first.
 
     What would be decided then only deciding once more can tell.
@@ -178,10 +178,10 @@ def moved(lines: Iterable[Line], bands: Bands, tried: Bands) -> list[Moved]:
         for line in lines
         if line.similarity is not None
     )
-    return [Moved(*one, count) for one, count in counts.most_common() if one[1] is not one[2]]
+    return [BandShift(*one, count) for one, count in counts.most_common() if one[1] is not one[2]]
 
 
-def drawing(lines: Iterable[Line], bands: Bands) -> Drawing:
+def drawing(lines: Iterable[ChronicleLine], bands: Bands) -> Drawing:
     """Draw how similar the nearest memory was, by kind of decision."""
     by_kind = {kind: Counter[int]() for kind in KINDS}
     for line in lines:
@@ -200,10 +200,10 @@ def drawing(lines: Iterable[Line], bands: Bands) -> Drawing:
     )
 
 
-def _row(kind: str, bins: Counter[int], at: int) -> Row:
+def _row(kind: str, bins: Counter[int], at: int) -> HistogramRow:
     most, base = max(bins.values()), _TOP * 3 + at * (_ROW + _GAP) + _ROW
     bars = [_bar(place, bins[place], most, base) for place in sorted(bins)]
-    return Row(kind, bins.total(), most, base, bars)
+    return HistogramRow(kind, bins.total(), most, base, bars)
 
 
 def _bar(place: int, count: int, most: int, base: float) -> Bar:
@@ -222,7 +222,7 @@ def _x(similarity: float) -> float:
     return round(_LEFT + _WIDTH * similarity, 1)
 
 
-def _table(lines: Sequence[Line]) -> list[tuple[str, list[int], int]]:
+def _table(lines: Sequence[ChronicleLine]) -> list[tuple[str, list[int], int]]:
     """Count the decisions of each kind by the band of their nearest memory."""
     counts = Counter((line.kind, line.band) for line in lines)
     kinds = list(dict.fromkeys([*KINDS, *sorted({line.kind for line in lines})]))

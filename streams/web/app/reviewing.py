@@ -14,14 +14,14 @@ from schemas.decisions import Decision, Ignore, Reason
 from schemas.events import Answer
 from streams.api.app.desk import Desk
 from streams.api.app.problems import Refused
-from streams.memory.app.lifecycle import Declined, Why, unknown
+from streams.memory.app.lifecycle import DeclinedRequest, DeclineReason, unknown
 from streams.stage.core.explain import why
-from streams.stage.core.reviewing import Question
-from streams.web.app.chronicle import Pair
-from streams.web.app.doubts import Doubts, Wanted
+from streams.stage.core.reviewing import ReviewQuestion
+from streams.web.app.chronicle import DoubtfulPair
+from streams.web.app.doubts import Doubts, PairFilter
 from streams.web.app.forms import OwnForm, session_of
 from streams.web.app.pages import address, page
-from streams.web.app.sessions import Session, Step
+from streams.web.app.sessions import TrailStep, WebSession
 from streams.web.app.words import Run, compared
 
 _VERDICTS = get_args(Answer.model_fields["verdict"].annotation)
@@ -43,7 +43,7 @@ def add_routes(app: FastAPI, desk: Desk, doubts: Doubts) -> None:
     async def review(request: Request, chosen: Chosen) -> Response:
         """Show the next pair that is in doubt."""
         session = session_of(request)
-        open_ = await doubts.open(Wanted(session.grant, chosen.scope))
+        open_ = await doubts.open(PairFilter(session.grant, chosen.scope))
         question = await doubts.first(_fitting(open_, chosen), session.seen)
         return _shown(request, question, chosen, open_)
 
@@ -51,7 +51,7 @@ def add_routes(app: FastAPI, desk: Desk, doubts: Doubts) -> None:
     async def one(review_id: str, request: Request, chosen: Chosen) -> Response:
         """Show one pair, answered or not."""
         question = await _question(desk, doubts, request, review_id)
-        open_ = await doubts.open(Wanted(session_of(request).grant, chosen.scope))
+        open_ = await doubts.open(PairFilter(session_of(request).grant, chosen.scope))
         return _shown(request, question, chosen, open_)
 
     @app.post("/review/{review_id}")
@@ -60,7 +60,7 @@ def add_routes(app: FastAPI, desk: Desk, doubts: Doubts) -> None:
         verdict, session = form.get("verdict", ""), session_of(request)
         await _question(desk, doubts, request, review_id)
         if verdict == _SKIP:
-            session.trail.append(Step(review_id, None))
+            session.trail.append(TrailStep(review_id, None))
         elif verdict in _VERDICTS:
             await _settle(desk, doubts, request, review_id, verdict)
         else:
@@ -80,7 +80,7 @@ def add_routes(app: FastAPI, desk: Desk, doubts: Doubts) -> None:
             question = await _question(desk, doubts, request, step.review_id)
             try:
                 session.notice = await _taken_back(desk, question, desk.author(request))
-            except Declined as error:
+            except DeclinedRequest as error:
                 session.notice = f"Not undone: {error}."
                 session.trail.append(step)
         return RedirectResponse(
@@ -89,7 +89,7 @@ def add_routes(app: FastAPI, desk: Desk, doubts: Doubts) -> None:
 
 
 def _shown(
-    request: Request, question: Question | None, chosen: Choice, open_: Sequence[Pair]
+    request: Request, question: ReviewQuestion | None, chosen: Choice, open_: Sequence[DoubtfulPair]
 ) -> Response:
     """Return a pair as a page, or that there is none; `open_` are those of the scope."""
     session = session_of(request)
@@ -110,12 +110,12 @@ def _shown(
     )
 
 
-def _fitting(open_: Sequence[Pair], chosen: Choice) -> Sequence[Pair]:
+def _fitting(open_: Sequence[DoubtfulPair], chosen: Choice) -> Sequence[DoubtfulPair]:
     """Return the pairs that are kept apart by what was chosen."""
     return [pair for pair in open_ if not chosen.reason or chosen.reason in pair.doubts]
 
 
-async def _question(desk: Desk, doubts: Doubts, request: Request, identity: str) -> Question:
+async def _question(desk: Desk, doubts: Doubts, request: Request, identity: str) -> ReviewQuestion:
     """Return a pair as a question; one of another scope is as unknown as one that is nowhere."""
     pair = await doubts.pair(identity)
     desk.open(request, "read", pair.scope, unknown("question", identity), "review_id")
@@ -131,11 +131,11 @@ async def _settle(
     question = await doubts.question(pair)
     try:
         [told] = await desk.life.answer(question, verdict, desk.author(request), "")
-    except Declined as error:
+    except DeclinedRequest as error:
         session.notice = f"Not answered: {error}."
         return
     session.notice = _noted(told.decision)
-    session.trail.append(Step(identity, verdict))
+    session.trail.append(TrailStep(identity, verdict))
 
 
 def _noted(decision: Decision | None) -> str:
@@ -146,10 +146,12 @@ def _noted(decision: Decision | None) -> str:
     return f"Nothing changed: {why(decision)}." if late else ""
 
 
-async def _taken_back(desk: Desk, question: Question, author: str) -> str:
-    """Take an answer back; tell what came of that. Raises Declined."""
+async def _taken_back(desk: Desk, question: ReviewQuestion, author: str) -> str:
+    """Take an answer back; tell what came of that. Raises DeclinedRequest."""
     if question.settled is None and question.reopened_by is None:
-        raise Declined(Why.CONFLICT, "the services have not decided on that answer yet")
+        raise DeclinedRequest(
+            DeclineReason.CONFLICT, "the services have not decided on that answer yet"
+        )
     if question.settled is None:
         return "Somebody has already undone that."
     if question.answerable:
@@ -158,13 +160,13 @@ async def _taken_back(desk: Desk, question: Question, author: str) -> str:
     return "Undone: both memories are restored."
 
 
-def _texts(question: Question | None) -> tuple[list[Run], list[Run]]:
+def _texts(question: ReviewQuestion | None) -> tuple[list[Run], list[Run]]:
     if question is None:
         return [], []
     return compared(question.review.newer.text, question.review.older.text)
 
 
-def _left(open_: Sequence[Pair], session: Session) -> int:
+def _left(open_: Sequence[DoubtfulPair], session: WebSession) -> int:
     seen = session.seen
     return sum(pair.id not in seen for pair in open_)
 

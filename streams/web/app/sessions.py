@@ -32,7 +32,7 @@ _AGAIN = (
 
 
 @dataclass(frozen=True)
-class Step:
+class TrailStep:
     """A pair that somebody has answered, or skipped: then without a verdict."""
 
     review_id: str
@@ -40,13 +40,13 @@ class Step:
 
 
 @dataclass
-class Session:
+class WebSession:
     """A login: whose, until when, and what was done since. `csrf` is in each of its forms."""
 
     grant: Grant
     csrf: str
     until: datetime
-    trail: list[Step] = field(default_factory=list[Step])
+    trail: list[TrailStep] = field(default_factory=list[TrailStep])
     notice: str = ""
 
     @property
@@ -64,13 +64,13 @@ class Session:
         return told
 
 
-class Sessions:
+class WebSessions:
     """Knows the logins of this process. They end with it."""
 
     def __init__(self, clock: Clock, minutes: int) -> None:
         self._clock = clock
         self._lasts = timedelta(minutes=minutes)
-        self._open: OrderedDict[str, Session] = OrderedDict()
+        self._open: OrderedDict[str, WebSession] = OrderedDict()
 
     def begin(self, grant: Grant) -> str:
         """Return the key of a new session."""
@@ -78,10 +78,10 @@ class Sessions:
             self._open.popitem(last=False)
         key = secrets.token_urlsafe(32)
         until = self._clock.now() + self._lasts
-        self._open[key] = Session(grant, secrets.token_urlsafe(32), until)
+        self._open[key] = WebSession(grant, secrets.token_urlsafe(32), until)
         return key
 
-    def find(self, key: str) -> Session | None:
+    def find(self, key: str) -> WebSession | None:
         session = self._open.get(key)
         if session is None or session.until <= self._clock.now():
             self.end(key)
@@ -95,7 +95,7 @@ class Sessions:
 class SessionAuthenticator:
     """Implements Authenticator by a cookie: who has none is sent to log in."""
 
-    def __init__(self, sessions: Sessions, page: Callable[[Scope, Refused], Response]) -> None:
+    def __init__(self, sessions: WebSessions, page: Callable[[Scope, Refused], Response]) -> None:
         """`page` makes a page of a refusal."""
         self._sessions = sessions
         self._page = page

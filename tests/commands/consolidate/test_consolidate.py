@@ -11,14 +11,14 @@ import pytest
 
 from schemas.decisions import Verdict
 from streams.clock.system import SystemClock
-from streams.consolidate.app.consolidating import Asked, Consolidation
+from streams.consolidate.app.consolidating import Consolidation, ScopeSelection
 from streams.consolidate.world import Passes
 from streams.judges.lexicons import english
 from streams.model import wordings
 from streams.model.verdict import Pair
 from streams.stage.flow.judging import Judging
 from streams.store.app import policies
-from streams.store.app.dry_run import DryRunClient, Means, over
+from streams.store.app.dry_run import DecidingDependencies, DryRunClient, over
 from streams.store.app.product_settings import ConsolidateSettings
 from streams.store.world.store_directory import StoreDirectory
 from streams.text.reading import TextAnalyzer
@@ -330,7 +330,7 @@ async def test_what_a_language_model_holds_for_one_fact_is_one_in_the_store() ->
         return Verdict.SAME if alike else Verdict.DISTINCT
 
     judging = Judging(TextAnalyzer(english()), {"llm": ScriptedVerifier(same_thing)})
-    means, policy = Means(default_embedder(), judging), policies.load("agent-memory")
+    means, policy = DecidingDependencies(default_embedder(), judging), policies.load("agent-memory")
     kept = DryRunClient(policies.load("keep-both"), means)
     said = [
         event(row["text"], scope=row["scope"], occurred_at=later(n)) for n, row in enumerate(rows)
@@ -339,7 +339,7 @@ async def test_what_a_language_model_holds_for_one_fact_is_one_in_the_store() ->
     client = await over(await kept.index(), policy, means)
     done = await Consolidation(
         client, policy, judging, ConsolidateSettings(), Passes(None), SystemClock()
-    ).run(Asked(now=True))
+    ).run(ScopeSelection(now=True))
     assert (done.removal.events, done.removal.live) == (7, 2)
     after = {one.memory.id: one.memory async for one in (await client.index()).scan()}
     for memory in after.values():

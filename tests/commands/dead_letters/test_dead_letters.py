@@ -14,7 +14,7 @@ import pytest
 
 from schemas.codec import DEAD_LETTER
 from schemas.outcomes import DeadLetter, Stage
-from streams.model.ports import Outgoing
+from streams.model.ports import OutgoingRecord
 from streams.store.app import wiring
 from streams.store.world.store_directory import StoreDirectory
 from tests.builders import event
@@ -58,7 +58,9 @@ def as_bytes(*arguments: str) -> subprocess.CompletedProcess[bytes]:
 
 def left_behind(*left: DeadLetter) -> None:
     """Put letters into the store as an earlier memsieve might have left them."""
-    records = [Outgoing("memory.dead-letters", 0, None, DEAD_LETTER.encode(one)) for one in left]
+    records = [
+        OutgoingRecord("memory.dead-letters", 0, None, DEAD_LETTER.encode(one)) for one in left
+    ]
     with closing(wiring.log(StoreDirectory(Path("store")), read_only=False)) as log:
         asyncio.run(log.append(records))
 

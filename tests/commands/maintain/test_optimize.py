@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from schemas.base import ScopeName
 from streams.index.edge import EdgeIndex
-from streams.model.neighbours import Stored
+from streams.model.neighbours import StoredMemory
 from streams.model.ports import Query
 from tests.builders import identity, memory
 from tests.commands.conftest import Memsieve
@@ -27,7 +27,7 @@ async def test_a_large_scope_gets_a_graph_that_finds_what_was_found_before(tmp_p
     vectors = (around / np.linalg.norm(around, axis=1, keepdims=True)).astype(np.float32)
     index = EdgeIndex(tmp_path / "index", 384)
     held = [memory(f"Box {n}.", scope=_LARGE, id=identity(n + 1)) for n in range(_COUNT)]
-    await index.write([Stored(*one) for one in zip(held, vectors, strict=True)])
+    await index.write([StoredMemory(*one) for one in zip(held, vectors, strict=True)])
     queries = [Query(_LARGE, vector, 5, 0.5) for vector in vectors[::100]]
     before = await index.search(queries)
     assert index.in_graphs == 0

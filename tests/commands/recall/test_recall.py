@@ -13,7 +13,7 @@ from schemas.base import ScopeName
 from schemas.decisions import Insert
 from streams.embedding.tokens import counter
 from streams.model.ports import NoModel
-from streams.recall.app.recalling import Asked, recall, recalling
+from streams.recall.app.recalling import RecallRequest, recall, recalling
 from streams.store.app import settings
 from streams.store.app.reading import LogTarget
 from tests.commands.conftest import Memsieve, write_events
@@ -209,7 +209,7 @@ async def test_a_recaller_knows_what_was_decided_since_it_was_last_asked(
 ) -> None:
     new = "A crab sits on the lowest step."
     write(tmp_path / "more.jsonl", {"text": new, "scope": "coast/cave"})
-    asked = Asked(scope=ScopeName("coast/cave"))
+    asked = RecallRequest(scope=ScopeName("coast/cave"))
     async with recalling(LogTarget.of_store(settings.load({"store": "store"}))) as recaller:
         assert (await recaller.recall(asked)).text == "First visit - no prior experiences"
         await asyncio.to_thread(run, [tmp_path / "more.jsonl"], Path("store"), partitions=3)

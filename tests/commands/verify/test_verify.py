@@ -24,16 +24,16 @@ from streams.log.memory_log import MemoryLog
 from streams.memories_md.core.entries import entries
 from streams.memories_md.core.keeping import words_digest
 from streams.memories_md.core.parsing import parse
-from streams.model.fences import Epoch, Reached
-from streams.model.neighbours import Stored
-from streams.model.ports import Outgoing, Record, Transient
+from streams.model.fences import Epoch, ReadPosition
+from streams.model.neighbours import StoredMemory
+from streams.model.ports import LogRecord, OutgoingRecord, Transient
 from streams.stage.core.case import Case
 from streams.stage.core.decide import forward, recognise
 from streams.stage.flow.decisions import decision_record, fence_record
 from streams.store.app import wiring
 from streams.store.world.store_directory import IndexKind, StoreDirectory
 from streams.verify.app.auditing import audited
-from streams.verify.app.copies import Flawed, IndexCopy
+from streams.verify.app.copies import FlawedMemory, IndexCopy
 from tests.builders import event, policy
 from tests.commands.conftest import Memsieve, start_holding, write_events
 from tests.simulation.schedule import Schedule
@@ -92,13 +92,13 @@ class Store:
     def delete(self, offset: int, topic: str = "memory.decisions") -> None:
         self.sql('DELETE FROM records WHERE topic = ? AND "offset" = ?', topic, offset)
 
-    def append(self, *records: Outgoing) -> list[int]:
+    def append(self, *records: OutgoingRecord) -> list[int]:
         with closing(wiring.log(StoreDirectory(self.path), read_only=False)) as log:
             return asyncio.run(log.append(records))
 
     def publish(self, said: Remember) -> int:
         """Append an event."""
-        record = Outgoing("memory.events", 0, said.scope.encode(), EVENT.encode(said))
+        record = OutgoingRecord("memory.events", 0, said.scope.encode(), EVENT.encode(said))
         return self.append(record)[0]
 
     def decide(self, *decisions: Decision, epoch: Epoch | None = None) -> list[int]:
@@ -114,19 +114,19 @@ class Store:
         opened.flush()
         opened.close()
 
-    def put(self, stored: Stored) -> None:
+    def put(self, stored: StoredMemory) -> None:
         """Put a point into the index, whatever is there."""
         assert stored.vector is not None
         point = engine.Point(stored.memory.id, stored.vector.tolist(), to_payload(stored))
         with self.shard() as shard:
             shard.update(engine.UpdateOperation.upsert_points([point]))
 
-    def stored(self, offset: int) -> Stored:
+    def stored(self, offset: int) -> StoredMemory:
         """Return what the index holds of the memory that a decision makes."""
         index = wiring.index(IndexKind.EDGE, self.path / "index", 384)
         identity = self.decision(offset).memory.id
 
-        async def get() -> Stored:
+        async def get() -> StoredMemory:
             try:
                 return (await index.get([identity]))[identity]
             finally:
@@ -274,7 +274,7 @@ class GrowingLog(MemoryLog):
 
     shown = 0
 
-    async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
+    async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[LogRecord]:
         records = await super().read(topic, partition, offset, limit)
         hidden = topic == DECISIONS.name and self.shown > 0
         return [one for one in records if not hidden or one.offset < self.shown]
@@ -287,10 +287,10 @@ class Meanwhile(IndexCopy):
     log: GrowingLog = field(default_factory=GrowingLog)
     level: int = 0
 
-    async def levels(self, partitions: int) -> Mapping[int, Reached]:
-        return dict.fromkeys(range(partitions), Reached(self.level))
+    async def levels(self, partitions: int) -> Mapping[int, ReadPosition]:
+        return dict.fromkeys(range(partitions), ReadPosition(self.level))
 
-    async def scan(self, partitions: int) -> AsyncIterator[Stored | Flawed]:
+    async def scan(self, partitions: int) -> AsyncIterator[StoredMemory | FlawedMemory]:
         self.log.shown = 0
         async for stored in super().scan(partitions):
             yield stored
@@ -305,7 +305,7 @@ async def test_decisions_that_are_applied_meanwhile_are_read_on() -> None:
         for partition in range(await before.partitions(topic.name)):
             for one in await before.read(topic.name, partition, 0, 10_000):
                 await log.append(
-                    [Outgoing(one.topic, partition, one.key, one.value or b"", one.headers)]
+                    [OutgoingRecord(one.topic, partition, one.key, one.value or b"", one.headers)]
                 )
     log.shown = 3
     copied = Meanwhile(schedule.cluster.index, "exact", "", log=log, level=3)
@@ -320,7 +320,7 @@ class Emptied(IndexCopy):
 
     asked: list[int] = field(default_factory=list[int])
 
-    async def levels(self, partitions: int) -> Mapping[int, Reached]:
+    async def levels(self, partitions: int) -> Mapping[int, ReadPosition]:
         self.asked.append(partitions)
         return await super().levels(partitions) if len(self.asked) == 1 else {}
 
@@ -739,7 +739,7 @@ def again(store: Store) -> None:
 
 
 def foreign(store: Store) -> None:
-    store.append(Outgoing("memory.decisions", 0, None, b"hello"))
+    store.append(OutgoingRecord("memory.decisions", 0, None, b"hello"))
 
 
 def stale(store: Store) -> None:

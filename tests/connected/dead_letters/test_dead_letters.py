@@ -10,7 +10,7 @@ from schemas.base import ScopeName
 from schemas.events import Remember
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog
-from streams.model.ports import Outgoing, Record
+from streams.model.ports import LogRecord, OutgoingRecord
 from streams.model.scope import partition_of
 from tests.builders import event
 from tests.support.services import Installation
@@ -41,12 +41,12 @@ async def publish(installation: Installation, *values: str) -> None:
     """Publish records as a producer of the scope would."""
     log = log_of(installation)
     await log.append(
-        [Outgoing("memory.events", HERE, SCOPE.encode(), value.encode()) for value in values]
+        [OutgoingRecord("memory.events", HERE, SCOPE.encode(), value.encode()) for value in values]
     )
     await log.close()
 
 
-async def newest(installation: Installation, partition: int) -> Record:
+async def newest(installation: Installation, partition: int) -> LogRecord:
     """Return the last event of a partition."""
     log = log_of(installation)
     [*_, record] = await log.read("memory.events", partition, 0, 100)

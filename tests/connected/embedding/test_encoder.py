@@ -21,7 +21,7 @@ from streams.embedding.batching import batches
 from streams.embedding.fastembed_text import FastembedEmbedder
 from streams.embedding.install import GRAPH_WEIGHTS, MANIFEST, Origins, install, verify
 from streams.embedding.tokens import PaddingTokenizer, is_truncated, readable
-from streams.model.embedding import Embedded, Vector
+from streams.model.embedding import TextVector, Vector
 from streams.model.ports import NoModel
 from tests.support.models import OFFICIAL, default_embedder, models_dir, with_its_weights
 from tests.support.texts import varied_texts
@@ -34,7 +34,7 @@ Files = Callable[[Path, DenseModelDescription], None]
 """Makes a snapshot of MiniLM's folder the model that a description promises."""
 
 
-def embed(*texts: str) -> list[Embedded]:
+def embed(*texts: str) -> list[TextVector]:
     return asyncio.run(default_embedder().embed(texts))
 
 

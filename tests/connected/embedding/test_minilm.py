@@ -15,7 +15,7 @@ from fastembed.common.model_description import DenseModelDescription
 from streams.embedding import DEFAULT_MODEL
 from streams.embedding.fastembed_text import FastembedEmbedder
 from streams.embedding.install import GRAPH, MANIFEST, WEIGHTS, Origins, install, verify
-from streams.model.embedding import Embedded, Vector, similarity
+from streams.model.embedding import TextVector, Vector, similarity
 from streams.model.ports import NoModel
 from tests.support.minilm_reference import Reference
 from tests.support.models import (
@@ -60,7 +60,7 @@ def reference() -> Reference:
     return Reference.of(official_files())
 
 
-def embed(*texts: str) -> list[Embedded]:
+def embed(*texts: str) -> list[TextVector]:
     return asyncio.run(default_embedder().embed(texts))
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from schemas.events import Remember
-from streams.extract.core.synthesis import Declined, Known, Material, Refused
-from streams.extract.core.triggers import Fired, Trigger
+from streams.extract.core.synthesis import Abstention, KnownMemory, Material, RejectedAnswer
+from streams.extract.core.triggers import FiredTrigger, Trigger
 from streams.extract.world.extracting import LlmExtractor
 from streams.judges.chat import Chat, Endpoint
 from tests.builders import memory, turn
@@ -18,7 +18,7 @@ from tests.fakes.clock import StandingClock
 from tests.support.llama import KEY, Llama, llama
 
 TURN = turn(("model", "take oar"), ("world", "The oar is nailed to the bench."), turn_id="t-9")
-KNOWN = Known.of(memory("The oar is under the bench."))
+KNOWN = KnownMemory.of(memory("The oar is under the bench."))
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def server() -> Iterator[Llama]:
 async def test_an_answer_comes_in_the_form_that_is_asked_for(server: Llama) -> None:
     endpoint = Endpoint(server.url, "gemma", api_key=KEY, timeout_seconds=100.0)
     extractor = LlmExtractor(Chat(endpoint, StandingClock()), temperature=0.3)
-    fired = (Fired(Trigger.LONG_RESPONSE, "the world answered much"),)
+    fired = (FiredTrigger(Trigger.LONG_RESPONSE, "the world answered much"),)
     found = await extractor.extract(Material(TURN, fired, known=(KNOWN,)))
     await extractor.close()
-    assert isinstance(found, Remember | Declined | Refused), found
+    assert isinstance(found, Remember | Abstention | RejectedAnswer), found

@@ -12,7 +12,7 @@ from schemas.base import ScopeName
 from schemas.codec import EVENT, TURN
 from schemas.events import Remember
 from schemas.turns import Turn
-from streams.model.ports import Outgoing
+from streams.model.ports import OutgoingRecord
 from streams.model.scope import partition_of
 from tests.builders import later, turn
 from tests.connected.services.test_services import log_of
@@ -204,7 +204,7 @@ async def test_what_fails_becomes_dead_letters_and_comes_back_when_requeued(
         bad = TURN.encode(turns(1)[0]).replace(b'"by":"world"', b'"by":"ghost"')
         log, scope = log_of(made), ScopeName(SCOPES[0])
         place = partition_of(scope, PARTITIONS)
-        await log.append([Outgoing("memory.turns", place, scope.encode(), bad)])
+        await log.append([OutgoingRecord("memory.turns", place, scope.encode(), bad)])
         await log.close()
         write(tmp_path / "turns.jsonl", turns(3))
         made.memsieve("publish", "turns.jsonl", "--turns")

@@ -13,7 +13,7 @@ from schemas.base import ScopeName
 from schemas.codec import EVENT
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog
-from streams.model.ports import Outgoing
+from streams.model.ports import OutgoingRecord
 from tests.builders import event, later
 from tests.commands.forget.test_forget import MEETING, TEA, VAULT, WORD, files_with
 from tests.support.brokers import required
@@ -46,7 +46,7 @@ async def publish(connection: Connection, *texts: str, first: int = 0) -> None:
         for n, text in enumerate(texts)
     ]
     key = SCOPE.encode()
-    await log.append([Outgoing("memory.events", 0, key, EVENT.encode(one)) for one in said])
+    await log.append([OutgoingRecord("memory.events", 0, key, EVENT.encode(one)) for one in said])
     await log.close()
 
 

@@ -17,14 +17,14 @@ from streams.index.qdrant import (
     collection_name,
     connect,
 )
-from streams.model.fences import Reached
+from streams.model.fences import ReadPosition
 from streams.model.ports import (
     UNFOLLOWED,
     Fatal,
-    Followed,
-    Level,
+    IndexLevel,
     NoServer,
     NoStore,
+    PartitionLevel,
     Query,
     Transient,
     Unreachable,
@@ -154,14 +154,14 @@ async def test_a_collection_that_takes_the_place_of_another_is_noticed(
     index: QdrantIndex, other: QdrantIndex, own_qdrant: StandIn, there: int | None
 ) -> None:
     """However far the other one has been followed: what was just written it never got."""
-    since = await index.keep_level(0, Reached(7), since=UNFOLLOWED)
+    since = await index.keep_level(0, ReadPosition(7), since=UNFOLLOWED)
     if there is not None:
-        await other.keep_level(0, Reached(there), since=UNFOLLOWED)
+        await other.keep_level(0, ReadPosition(there), since=UNFOLLOWED)
     level = await other.level()
     await index.write([stored(id=identity(1))])
     await swap(own_qdrant)
     with pytest.raises(Transient, match=told(there or 0, 7)):
-        await index.keep_level(0, Reached(12), since=since)
+        await index.keep_level(0, ReadPosition(12), since=since)
     assert (await other.level(), await other.count()) == (level, 0)
 
 
@@ -169,12 +169,12 @@ async def test_a_collection_that_takes_the_place_of_another_is_noticed(
 async def test_who_begins_with_a_collection_does_not_go_on_with_another(
     index: QdrantIndex, other: QdrantIndex, own_qdrant: StandIn, there: int
 ) -> None:
-    kept = await other.keep_level(0, Reached(there), since=UNFOLLOWED)
+    kept = await other.keep_level(0, ReadPosition(there), since=UNFOLLOWED)
     await index.write([stored(id=identity(1))])
     await swap(own_qdrant)
     with pytest.raises(Transient, match=told(there, 0)):
-        await index.keep_level(0, Reached(12), since=UNFOLLOWED)
-    assert await other.level() == Level({0: kept}, 0)
+        await index.keep_level(0, ReadPosition(12), since=UNFOLLOWED)
+    assert await other.level() == IndexLevel({0: kept}, 0)
 
 
 def before(
@@ -202,13 +202,13 @@ async def test_a_swap_while_a_level_is_kept_is_noticed(
     client = rest_client(own_qdrant.url)
     index = QdrantIndex(client, NAME, DIMENSION)
     await index.open()
-    since = await index.keep_level(0, Reached(here), since=UNFOLLOWED)
+    since = await index.keep_level(0, ReadPosition(here), since=UNFOLLOWED)
     if there is not None:
-        await other.keep_level(0, Reached(there), since=UNFOLLOWED)
+        await other.keep_level(0, ReadPosition(there), since=UNFOLLOWED)
     level = await other.level()
     before(client, method, lambda: swap(own_qdrant))
     with pytest.raises(Transient, match=told(there or 0, here)):
-        await index.keep_level(0, Reached(12), since=since)
+        await index.keep_level(0, ReadPosition(12), since=since)
     assert await other.level() == level
     await index.close()
 
@@ -218,25 +218,28 @@ async def test_of_those_who_begin_at_once_one_goes_on(
 ) -> None:
     several = [QdrantIndex(rest_client(own_qdrant.url), NAME, DIMENSION) for _ in range(4)]
     answers = await asyncio.gather(
-        *(one.keep_level(0, Reached(5 + n), since=UNFOLLOWED) for n, one in enumerate(several)),
+        *(
+            one.keep_level(0, ReadPosition(5 + n), since=UNFOLLOWED)
+            for n, one in enumerate(several)
+        ),
         return_exceptions=True,
     )
-    [kept] = [answer for answer in answers if isinstance(answer, Followed)]
+    [kept] = [answer for answer in answers if isinstance(answer, PartitionLevel)]
     assert sum(isinstance(answer, Transient) for answer in answers) == 3
-    assert await index.level() == Level({0: kept}, 0)
+    assert await index.level() == IndexLevel({0: kept}, 0)
     for one in several:
         await one.close()
 
 
 async def kept_around(
-    index: QdrantIndex, url: str, method: str, *, since: Followed
-) -> list[Followed | Transient]:
+    index: QdrantIndex, url: str, method: str, *, since: PartitionLevel
+) -> list[PartitionLevel | Transient]:
     """Keep a level at 12 and, before one of its requests, another at 20; return what each heard."""
-    heard: list[Followed | Transient] = []
+    heard: list[PartitionLevel | Transient] = []
 
     async def keep(by: QdrantIndex, offset: int) -> None:
         try:
-            heard.append(await by.keep_level(0, Reached(offset), since=since))
+            heard.append(await by.keep_level(0, ReadPosition(offset), since=since))
         except Transient as told:
             heard.append(told)
 
@@ -253,19 +256,21 @@ async def test_who_begins_while_another_does_is_told(
     index: QdrantIndex, own_qdrant: StandIn, method: str, kept: list[int | None]
 ) -> None:
     heard = await kept_around(index, own_qdrant.url, method, since=UNFOLLOWED)
-    assert [one.reached.offset if isinstance(one, Followed) else None for one in heard] == kept
-    [winner] = [one for one in heard if isinstance(one, Followed)]
-    assert await index.level() == Level({0: winner}, 0)
+    assert [
+        one.reached.offset if isinstance(one, PartitionLevel) else None for one in heard
+    ] == kept
+    [winner] = [one for one in heard if isinstance(one, PartitionLevel)]
+    assert await index.level() == IndexLevel({0: winner}, 0)
 
 
 @pytest.mark.parametrize("method", ["PUT", "POST"])
 async def test_of_two_who_raise_a_level_at_once_the_higher_one_stays(
     index: QdrantIndex, own_qdrant: StandIn, method: str
 ) -> None:
-    since = await index.keep_level(0, Reached(7), since=UNFOLLOWED)
-    higher = Followed(Reached(20), since.index)
+    since = await index.keep_level(0, ReadPosition(7), since=UNFOLLOWED)
+    higher = PartitionLevel(ReadPosition(20), since.index)
     assert await kept_around(index, own_qdrant.url, method, since=since) == [higher] * 2
-    assert await index.level() == Level({0: higher}, 0)
+    assert await index.level() == IndexLevel({0: higher}, 0)
 
 
 async def test_a_collection_of_another_dimension_is_refused(

@@ -13,9 +13,9 @@ import pytest
 
 from schemas.base import ScopeName
 from schemas.decisions import Verdict
-from streams.judges.chat import Chat, Endpoint, Question
+from streams.judges.chat import Chat, Endpoint, ModelQuestion
 from streams.judges.openai_compatible import LlmVerifier, LlmWording
-from streams.model.merge import Part
+from streams.model.merge import MergePart
 from streams.model.ports import NoAnswer, WordingRequest
 from streams.model.verdict import Opinion, Pair
 from tests.builders import START, event, later, memory
@@ -25,7 +25,7 @@ from tests.support.llama import CONTEXT_TOKENS, KEY, Llama, llama
 ANA = ScopeName("acme/ana")
 VERDICTS = set(Verdict) - {Verdict.UNSURE}
 PAIR = Pair(event("Ana likes tea."), memory("Ana loves drinking tea."), 0.9)
-COLOUR = Question(
+COLOUR = ModelQuestion(
     ANA,
     "You like colours.",
     "Tell me about the sea.",
@@ -37,7 +37,7 @@ COLOUR = Question(
     },
     50,
 )
-LONG = Question(
+LONG = ModelQuestion(
     ANA,
     "You write stories.",
     "Tell me one.",
@@ -84,7 +84,10 @@ async def test_the_form_that_is_asked_for_is_kept_to(server: Llama) -> None:
 
 
 async def test_a_text_is_worded_or_there_is_a_reason_why_not(server: Llama) -> None:
-    parts = (Part("1", "Ana likes tea.", START), Part("2", "Ana likes green tea.", later(24)))
+    parts = (
+        MergePart("1", "Ana likes tea.", START),
+        MergePart("2", "Ana likes green tea.", later(24)),
+    )
     async with chat(server) as here:
         answer = await LlmWording(here).word(WordingRequest(ANA, parts, 60))
     if isinstance(answer, NoAnswer):

@@ -25,7 +25,15 @@ from aiokafka.admin import NewTopic, RecordsToDelete
 from schemas.base import Position
 from streams.log.kafka.connection import Connection, Mechanism
 from streams.log.kafka.log import REQUEST_BYTES_MAX, KafkaLog
-from streams.model.ports import Committed, Fatal, Log, NoServer, Outgoing, Record, Unreachable
+from streams.model.ports import (
+    CommittedOffset,
+    Fatal,
+    Log,
+    LogRecord,
+    NoServer,
+    OutgoingRecord,
+    Unreachable,
+)
 from tests.support.brokers import required
 from tests.support.kafka import NativeKafka
 from tests.support.kafka_topics import administered, make_topics
@@ -75,11 +83,11 @@ async def transactional(connection: Connection) -> AsyncGenerator[AIOKafkaProduc
         yield producer
 
 
-def out(value: str, topic: str = ONE, partition: int = 0) -> Outgoing:
-    return Outgoing(topic, partition, b"key", value.encode())
+def out(value: str, topic: str = ONE, partition: int = 0) -> OutgoingRecord:
+    return OutgoingRecord(topic, partition, b"key", value.encode())
 
 
-def values(records: Sequence[Record]) -> list[str]:
+def values(records: Sequence[LogRecord]) -> list[str]:
     return [(record.value or b"").decode() for record in records]
 
 
@@ -111,7 +119,7 @@ def questions(log: KafkaLog) -> list[Awaitable[object]]:
         log.end(ONE, 0),
         log.partitions(ONE),
         log.committed("group", ONE, 0),
-        log.commit("group", ONE, 0, Committed(1)),
+        log.commit("group", ONE, 0, CommittedOffset(1)),
     ]
 
 
@@ -125,7 +133,7 @@ class TestNames:
         await make_topics(theirs, {ONE: 2})
         async with opened(ours) as mine, opened(theirs) as other:
             await mine.append([out("mine")])
-            await mine.commit("group", ONE, 0, Committed(1, "mine"))
+            await mine.commit("group", ONE, 0, CommittedOffset(1, "mine"))
             assert (await all_values(mine), await all_values(other)) == (["mine"], [])
             assert await other.committed("group", ONE, 0) is None
             assert (await mine.partitions(ONE), await other.partitions(ONE)) == (1, 2)
@@ -141,7 +149,7 @@ class TestNames:
     ) -> None:
         """An operator finds them, and access rules can be made for them."""
         await log.append([out("a")])
-        await log.commit("group", ONE, 0, Committed(1, "noted"))
+        await log.commit("group", ONE, 0, CommittedOffset(1, "noted"))
         place = TopicPartition(f"{connection.prefix}{ONE}", 0)
         async with administered(connection) as admin:
             group = f"{connection.prefix}group"
@@ -208,7 +216,7 @@ class TestRecords:
         async with administered(connection) as admin:
             await admin.create_topics([small])
         for topic, size in (("small", 1_000), (ONE, REQUEST_BYTES_MAX + 1)):
-            large = Outgoing(topic, 0, None, os.urandom(size))
+            large = OutgoingRecord(topic, 0, None, os.urandom(size))
             with pytest.raises(Fatal, match=r"too large: raise max\.message\.bytes of the topic"):
                 await log.append([large])
         await log.append([out("fits")])
@@ -225,7 +233,7 @@ class TestRecords:
                 [NewTopic(connection.named("small"), 1, 1, topic_configs=small)]
             )
         incompressible = bytes((n * n * 7 + n // 3) % 251 for n in range(5_000))
-        refused = Outgoing("small", 0, None, incompressible)
+        refused = OutgoingRecord("small", 0, None, incompressible)
         with pytest.raises(Fatal, match="too large"):
             await log.append([refused, out("refers to it")])
         assert await log.end(ONE, 0) == 0
@@ -234,7 +242,7 @@ class TestRecords:
         self, log: KafkaLog
     ) -> None:
         """All send by one client, and it ends with what failed; that is not their fault."""
-        large = Outgoing(ONE, 0, None, bytes(REQUEST_BYTES_MAX + 1))
+        large = OutgoingRecord(ONE, 0, None, bytes(REQUEST_BYTES_MAX + 1))
         many = [out(str(n), MANY) for n in range(2_000)]
         beside, failed = await asyncio.gather(
             log.append(many), log.append([large]), return_exceptions=True
@@ -338,13 +346,13 @@ class TestCommits:
         await log.append([out("a")])
         async with member(connection, ONE) as consumer:
             with pytest.raises(Unreachable, match="is moving partitions"):
-                await log.commit("group", ONE, 0, Committed(1, "from outside"))
+                await log.commit("group", ONE, 0, CommittedOffset(1, "from outside"))
             assert await log.committed("group", ONE, 0) is None
             log.member("group", consumer)
-            await log.commit("group", ONE, 0, Committed(1, "by its member"))
-            await log.commit("another group", ONE, 0, Committed(0, "that has no member"))
-        assert await log.committed("group", ONE, 0) == Committed(1, "by its member")
-        expected = Committed(0, "that has no member")
+            await log.commit("group", ONE, 0, CommittedOffset(1, "by its member"))
+            await log.commit("another group", ONE, 0, CommittedOffset(0, "that has no member"))
+        assert await log.committed("group", ONE, 0) == CommittedOffset(1, "by its member")
+        expected = CommittedOffset(0, "that has no member")
         assert await log.committed("another group", ONE, 0) == expected
 
     async def test_a_member_cannot_commit_for_what_it_has_lost(
@@ -356,10 +364,10 @@ class TestCommits:
             log.member("group", one)
             [lost, *_] = other.assignment()
             with pytest.raises(Unreachable, match="is moving partitions"):
-                await log.commit("group", MANY, lost.partition, Committed(1))
+                await log.commit("group", MANY, lost.partition, CommittedOffset(1))
             mine = next(iter(one.assignment())).partition
-            await log.commit("group", MANY, mine, Committed(2, "still its own"))
-        assert await log.committed("group", MANY, mine) == Committed(2, "still its own")
+            await log.commit("group", MANY, mine, CommittedOffset(2, "still its own"))
+        assert await log.committed("group", MANY, mine) == CommittedOffset(2, "still its own")
         assert await log.committed("group", MANY, lost.partition) is None
 
 
@@ -410,7 +418,7 @@ class TestBrokerThatIsAway:
         await make_topics(connection, {ONE: 1})
         async with opened(connection) as log:
             await log.append([out("before")])
-            await log.commit("group", ONE, 0, Committed(1, "before"))
+            await log.commit("group", ONE, 0, CommittedOffset(1, "before"))
             assert await all_values(log) == ["before"]
             with silenced(own_broker):
                 began = time.monotonic()
@@ -429,9 +437,9 @@ class TestBrokerThatIsAway:
             first, *rest = await answered(lambda: all_values(log))
             assert (first, set(rest)) == ("before", {"after"})
             place = await answered(lambda: log.committed("group", ONE, 0))
-            assert place == Committed(1, "before")
-            await answered(lambda: log.commit("group", ONE, 0, Committed(2, "after")))
-            assert await log.committed("group", ONE, 0) == Committed(2, "after")
+            assert place == CommittedOffset(1, "before")
+            await answered(lambda: log.commit("group", ONE, 0, CommittedOffset(2, "after")))
+            assert await log.committed("group", ONE, 0) == CommittedOffset(2, "after")
 
     @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])
     async def test_closing_raises_nothing_and_is_bounded(
@@ -570,9 +578,9 @@ class TestCredentials:
         await make_topics(connection, {ONE: 1})
         async with opened(connection) as log:
             await log.append([out("a")])
-            await log.commit("group", ONE, 0, Committed(1))
+            await log.commit("group", ONE, 0, CommittedOffset(1))
             assert await all_values(log) == ["a"]
-            assert await log.committed("group", ONE, 0) == Committed(1)
+            assert await log.committed("group", ONE, 0) == CommittedOffset(1)
 
     @pytest.mark.parametrize(
         ("mechanism", "username", "password"),

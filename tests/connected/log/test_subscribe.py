@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaProducer
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog
 from streams.log.kafka.subscribe import Membership, Subscription
-from streams.model.ports import Committed, Outgoing, Record, Unreachable
+from streams.model.ports import CommittedOffset, LogRecord, OutgoingRecord, Unreachable
 from tests.support.kafka import free_port
 from tests.support.kafka_topics import make_topics
 
@@ -30,11 +30,11 @@ class Taking:
         self._name = name
         self.journal: list[str] = [] if journal is None else journal
         self.owned: set[int] = set()
-        self.batches: list[list[Record]] = []
+        self.batches: list[list[LogRecord]] = []
         self._changed = asyncio.Event()
 
     @property
-    def records(self) -> list[Record]:
+    def records(self) -> list[LogRecord]:
         return [record for batch in self.batches for record in batch]
 
     def offsets(self, partition: int) -> list[int]:
@@ -51,7 +51,7 @@ class Taking:
             self.journal.append(f"{self._name} lets go of {sorted(partitions)}")
         self._changed.set()
 
-    async def handle(self, records: Sequence[Record]) -> None:
+    async def handle(self, records: Sequence[LogRecord]) -> None:
         self.batches.append(list(records))
         self._changed.set()
 
@@ -66,7 +66,7 @@ class Taking:
 class Raising(Taking):
     """Does what no assignee may."""
 
-    async def handle(self, records: Sequence[Record]) -> None:
+    async def handle(self, records: Sequence[LogRecord]) -> None:
         await super().handle(records)
         raise ValueError("a mistake")
 
@@ -80,9 +80,9 @@ class Finishing(Taking):
 
     async def revoked(self, partitions: Sequence[int]) -> None:
         for number in range(20 if partitions else 0):
-            await self._log.append([Outgoing(OTHER, 0, None, str(number).encode())])
+            await self._log.append([OutgoingRecord(OTHER, 0, None, str(number).encode())])
         for partition in partitions:
-            await self._log.commit(GROUP, TOPIC, partition, Committed(20, "let go of"))
+            await self._log.commit(GROUP, TOPIC, partition, CommittedOffset(20, "let go of"))
         await super().revoked(partitions)
 
 
@@ -103,7 +103,7 @@ class Cluster:
     async def publish_numbers(self, partition: int, numbers: int) -> None:
         await self.publish(partition, *({"value": str(n).encode()} for n in range(numbers)))
 
-    async def committed(self) -> list[Committed | None]:
+    async def committed(self) -> list[CommittedOffset | None]:
         return [await self.log.committed(GROUP, TOPIC, p) for p in range(PARTITIONS)]
 
     @asynccontextmanager
@@ -167,7 +167,7 @@ class TestRecords:
         before, found, after = taking.records
         assert (before.value, after.value) == (b"before", b"after")
         headers = tuple(hostile.get("headers", ()))
-        assert found == Record(TOPIC, 1, 1, hostile.get("key"), hostile["value"], headers)
+        assert found == LogRecord(TOPIC, 1, 1, hostile.get("key"), hostile["value"], headers)
 
     async def test_one_of_the_named_brokers_is_enough(self, cluster: Cluster) -> None:
         servers = f"127.0.0.1:{free_port()}, {cluster.connection.bootstrap}"
@@ -244,7 +244,7 @@ class TestCommits:
         first, second = Taking(), Taking()
         async with cluster.member(first):
             await first.until(lambda: len(first.records) == 5)
-            await cluster.log.commit(GROUP, TOPIC, 0, Committed(3, "noted"))
+            await cluster.log.commit(GROUP, TOPIC, 0, CommittedOffset(3, "noted"))
         async with cluster.member(second):
             await second.until(lambda: len(second.records) == 2)
         assert second.offsets(0) == [3, 4]
@@ -275,7 +275,7 @@ class TestPause:
         """Two hundred records are fetched at once; the pause comes with the first of them."""
 
         class Pausing(Taking):
-            async def handle(self, records: Sequence[Record]) -> None:
+            async def handle(self, records: Sequence[LogRecord]) -> None:
                 if not self.batches:
                     subscription.pause(0)
                 await super().handle(records)
@@ -343,7 +343,7 @@ class TestRebalance:
             assert journal[:2] == ["one has [0, 1, 2]", "one lets go of [0, 1, 2]"]
             assert sorted(line.partition(" has ")[0] for line in journal[2:4]) == ["one", "other"]
             assert await cluster.log.end(OTHER, 0) == 20
-            assert await cluster.committed() == [Committed(20, "let go of")] * PARTITIONS
+            assert await cluster.committed() == [CommittedOffset(20, "let go of")] * PARTITIONS
 
 
 class TestStart:

@@ -19,7 +19,7 @@ from schemas.topics import EVENTS
 from streams.log.kafka import topics
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog
-from streams.model.ports import Record
+from streams.model.ports import LogRecord
 from streams.model.scope import partition_of
 from tests.support.brokers import required
 from tests.support.kafka import jars
@@ -143,7 +143,7 @@ def test_the_javascript_is_well_formed() -> None:
     printed([node_of_the_type_checker(), "--check", str(EXAMPLES / "produce.mjs")])
 
 
-async def events_of(cluster: Connection, partitions: int) -> list[Record]:
+async def events_of(cluster: Connection, partitions: int) -> list[LogRecord]:
     """Return all records of the events topic, partition by partition."""
     log = KafkaLog(cluster)
     try:

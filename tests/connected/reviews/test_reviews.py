@@ -11,7 +11,7 @@ from schemas.codec import EVENT
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog
 from streams.model.identity import named_memory_id
-from streams.model.ports import Outgoing
+from streams.model.ports import OutgoingRecord
 from streams.model.scope import partition_of
 from tests.builders import event, later
 from tests.commands.reviews.test_reviews import BEES, GOATS, HIVES, POLICY, SHEEP
@@ -51,7 +51,7 @@ async def publish(
     partition = partition_of(scope, PARTITIONS)
     await log.append(
         [
-            Outgoing(
+            OutgoingRecord(
                 "memory.events",
                 partition,
                 scope.encode(),

@@ -14,7 +14,7 @@ from pydantic_core import from_json
 from schemas.topics import DECISIONS, EVENTS
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog
-from streams.model.ports import Outgoing, Record
+from streams.model.ports import LogRecord, OutgoingRecord
 from tests.chaos import fleet as chaos
 from tests.chaos.cluster import settled, whole
 from tests.chaos.fleet import Fleet
@@ -44,7 +44,7 @@ class World:
         self._command = command
 
     async def decided(
-        self, records: Sequence[Outgoing], *, workers: int, kill: bool = False
+        self, records: Sequence[OutgoingRecord], *, workers: int, kill: bool = False
     ) -> list[Sorted]:
         """Let so many deduplicators decide; with `kill`, one of them dies over its work.
 
@@ -80,7 +80,7 @@ class World:
     async def _made(self, log: KafkaLog) -> int:
         return sum([await log.end(DECISIONS.name, p) for p in range(PARTITIONS)])
 
-    async def records(self, topic: str) -> list[list[Record]]:
+    async def records(self, topic: str) -> list[list[LogRecord]]:
         return await whole(self.connection, topic, PARTITIONS)
 
 
@@ -91,16 +91,18 @@ async def until(true: Callable[[], bool]) -> None:
         await asyncio.sleep(0.05)
 
 
-def stream(seed: int, count: int) -> list[Outgoing]:
+def stream(seed: int, count: int) -> list[OutgoingRecord]:
     return Stream(Random(seed), PARTITIONS, scopes=12, astray=False).take(count)  # noqa: S311
 
 
-def placed(records: Sequence[Outgoing]) -> list[list[Record]]:
+def placed(records: Sequence[OutgoingRecord]) -> list[list[LogRecord]]:
     """Return the records as they lie in a topic that nobody else writes to."""
-    places: list[list[Record]] = [[] for _ in range(PARTITIONS)]
+    places: list[list[LogRecord]] = [[] for _ in range(PARTITIONS)]
     for one in records:
         place = places[one.partition]
-        place.append(Record(one.topic, one.partition, len(place), one.key, one.value, one.headers))
+        place.append(
+            LogRecord(one.topic, one.partition, len(place), one.key, one.value, one.headers)
+        )
     return places
 
 
@@ -151,7 +153,7 @@ async def test_the_decisions_are_those_of_one_process_that_takes_one_event_at_a_
     assert len({owner for made in decisions for owner in made.owners}) >= workers
 
 
-def placeless(records: Sequence[Sequence[Record]]) -> list[tuple[Any, ...]]:
+def placeless(records: Sequence[Sequence[LogRecord]]) -> list[tuple[Any, ...]]:
     return [(one.place, one.key, one.value, one.headers) for those in records for one in those]
 
 

@@ -15,7 +15,7 @@ from streams.embedding import HASHING
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog
 from streams.maintain.app.permissions import PROCESSES, Permission
-from streams.model.ports import Outgoing
+from streams.model.ports import OutgoingRecord
 from streams.model.scope import partition_of
 from tests.builders import event, turn
 from tests.connected.api.test_api import ask, tokens
@@ -132,10 +132,10 @@ async def send_astray(company: Company) -> None:
     told = TURN.encode(turn(("world", TOLD), turn_id="t-7", scope=SCOPE, state=DIED))
     log = KafkaLog(Connection(company.broker.bootstrap, company.prefix))
     records = [
-        Outgoing(EVENTS.name, elsewhere, SCOPE.encode(), said),
-        Outgoing(TURNS.name, elsewhere, SCOPE.encode(), told),
-        Outgoing(EVENTS.name, elsewhere, None, b"no event"),
-        Outgoing(TURNS.name, elsewhere, None, b"no turn"),
+        OutgoingRecord(EVENTS.name, elsewhere, SCOPE.encode(), said),
+        OutgoingRecord(TURNS.name, elsewhere, SCOPE.encode(), told),
+        OutgoingRecord(EVENTS.name, elsewhere, None, b"no event"),
+        OutgoingRecord(TURNS.name, elsewhere, None, b"no turn"),
     ]
     try:
         await log.append(records)

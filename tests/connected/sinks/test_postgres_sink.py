@@ -29,8 +29,8 @@ from schemas.outcomes import Applied
 from schemas.topics import DECISIONS
 from streams.embedding import DEFAULT_MODEL
 from streams.model.fences import Epoch
-from streams.model.neighbours import Stored
-from streams.model.ports import Outgoing, Record
+from streams.model.neighbours import StoredMemory
+from streams.model.ports import LogRecord, OutgoingRecord
 from streams.stage.core.ledger import fold
 from streams.stage.flow.decisions import DecisionsReader, decision_record, fence_record
 from tests.builders import START, at_cosine, identity, later, memory, worded
@@ -307,14 +307,14 @@ def test_the_page_believes_the_records_that_memsieve_believes() -> None:
         fence_record("late", 0, 1),
         fence_record("true", 0, 1),
         *(decision_record(reject, DECISION.encode(reject), 0, epoch) for epoch in (late, true)),
-        Outgoing(DECISIONS.name, 0, None, b"hello"),
+        OutgoingRecord(DECISIONS.name, 0, None, b"hello"),
     ]
     partition = names["Partition"]()
     counted = [
         offset for offset, one in enumerate(sent) if partition.counts(offset, dict(one.headers))
     ]
     records = [
-        Record(DECISIONS.name, 0, offset, one.key, one.value, one.headers)
+        LogRecord(DECISIONS.name, 0, offset, one.key, one.value, one.headers)
         for offset, one in enumerate(sent)
     ]
     assert counted == [one.position.offset for one in DecisionsReader().window(records)] == [3]
@@ -325,7 +325,7 @@ def test_the_fold_on_the_page_is_memsieves_own(tmp_path: Path) -> None:
     assert {one.kind for one in decided} == {"insert", "reinforce", "merge", "replace", "ignore"}
     names = _names_of_the_page()
     folded = dict[str, Any]()
-    state = dict[MemoryId, Stored]()
+    state = dict[MemoryId, StoredMemory]()
     for decision in [decision for one in decided for decision in (one, one)]:
         names["fold"](folded, json.loads(DECISION.encode(decision)))
         fold(state, decision)
@@ -346,7 +346,7 @@ def test_the_fold_on_the_page_forgets_what_memsieve_forgets(tmp_path: Path) -> N
     assert {"erase", "block"} <= {one.kind for one in decided}
     names = _names_of_the_page()
     folded = dict[str, Any]()
-    state = dict[MemoryId, Stored]()
+    state = dict[MemoryId, StoredMemory]()
     for decision in decided:
         names["fold"](folded, json.loads(DECISION.encode(decision)))
         fold(state, decision, holed=True)
@@ -372,7 +372,7 @@ async def test_every_wording_of_a_live_memory_is_found_by_vector(world: World) -
     said_again = "The city where Ana has her home is Lyon."
     await publish(world, [change(ana), change(bo)])
     assert await ended(world, **with_vectors) == 0
-    reworded = worded(Stored(ana, at_cosine(1.0)), (said_again, at_cosine(0.9))).memory
+    reworded = worded(StoredMemory(ana, at_cosine(1.0)), (said_again, at_cosine(0.9))).memory
     await publish(world, [change(reworded.model_copy(update={"version": 2}))])
     assert await ended(world, **with_vectors) == 0
     [code] = blocks(EXAMPLE / "README.md", "python")

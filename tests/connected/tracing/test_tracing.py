@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaProducer
 from schemas.events import Remember
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog
-from streams.model.ports import Record
+from streams.model.ports import LogRecord
 from tests.builders import event
 from tests.support.otlp import Collector, Sent
 from tests.support.services import Installation, over_rest
@@ -49,7 +49,7 @@ async def published(installation: Installation, events: Sequence[Remember]) -> N
             )
 
 
-async def records(installation: Installation, topic: str) -> list[Record]:
+async def records(installation: Installation, topic: str) -> list[LogRecord]:
     variables = installation.variables
     connection = Connection(
         variables["MEMSIEVE_KAFKA__BOOTSTRAP"], variables["MEMSIEVE_KAFKA__PREFIX"]
@@ -65,7 +65,7 @@ async def records(installation: Installation, topic: str) -> list[Record]:
         await log.close()
 
 
-async def until(installation: Installation, topic: str, count: int) -> list[Record]:
+async def until(installation: Installation, topic: str, count: int) -> list[LogRecord]:
     """Return a topic's records without fences, once there are so many."""
     async with asyncio.timeout(60):
         while True:
@@ -76,7 +76,7 @@ async def until(installation: Installation, topic: str, count: int) -> list[Reco
             await asyncio.sleep(0.05)
 
 
-def context(record: Record) -> str:
+def context(record: LogRecord) -> str:
     return (dict(record.headers).get("traceparent") or b"").decode()
 
 
@@ -161,7 +161,7 @@ async def test_a_producers_trace_goes_on_to_the_decision_and_to_the_change(
 async def test_decisions_are_the_same_bytes_with_tracing_and_without(
     tmp_path: Path, kafka_bootstrap: str, topic_prefix: str
 ) -> None:
-    found: list[list[Record]] = []
+    found: list[list[LogRecord]] = []
     with Collector() as collector:
         for name, variables in (("with", collector.variables), ("without", {})):
             (folder := tmp_path / name).mkdir()

@@ -12,7 +12,7 @@ from schemas.base import Position
 from schemas.codec import DECISION, EVENT
 from schemas.topics import DECISIONS, EVENTS
 from streams.model.fences import Epoch
-from streams.model.ports import Outgoing
+from streams.model.ports import OutgoingRecord
 from streams.model.scope import partition_of
 from streams.stage.core.case import Case
 from streams.stage.core.decide import recognise
@@ -58,7 +58,7 @@ async def publish_astray(installation: Installation) -> None:
     """Publish an event where it does not belong; it is sent on."""
     wrong = 1 - partition_of(ASTRAY.scope, PARTITIONS)
     log = log_of(installation)
-    await log.append([Outgoing(EVENTS.name, wrong, b"no scope", EVENT.encode(ASTRAY))])
+    await log.append([OutgoingRecord(EVENTS.name, wrong, b"no scope", EVENT.encode(ASTRAY))])
     await log.close()
 
 

@@ -17,9 +17,9 @@ from streams.api.app.access import Access, Grant
 from streams.api.app.application import build
 from streams.index.exact import ExactIndex
 from streams.memory.app.lifecycle import Lifecycle
-from streams.memory.app.queueing import Decide, Told
-from streams.model.neighbours import Stored
-from streams.model.ports import NoStore, Outgoing, Unreachable
+from streams.memory.app.queueing import Decide, EventResult
+from streams.model.neighbours import StoredMemory
+from streams.model.ports import NoStore, OutgoingRecord, Unreachable
 from streams.model.scope import partition_of
 from streams.recall.app.loading import Loading
 from streams.services.world.serving import serving
@@ -62,7 +62,7 @@ class World:
 
     def __init__(self, **settings: Any) -> None:
         self.index = ExactIndex()
-        self.published: list[Outgoing] = []
+        self.published: list[OutgoingRecord] = []
         self.log: list[dict[str, Any]] = []
         self.metrics = ApiMetrics()
         self.clock = StandingClock()
@@ -88,10 +88,10 @@ class World:
             life, Access(grants), ApiSettings(**settings), self.metrics, self.clock, self._noted
         )
 
-    async def decide(self, events: Sequence[Event]) -> list[Told]:
+    async def decide(self, events: Sequence[Event]) -> list[EventResult]:
         """Take events in; whoever decides on them is not here."""
         self.published += [record_of(one, 3) for one in events]
-        return [Told(one) for one in events]
+        return [EventResult(one) for one in events]
 
     publish = decide
 
@@ -111,9 +111,9 @@ class World:
     async def keep(self) -> None:
         await self.index.write(
             [
-                Stored(memory(TEA, id=identity(1), scope=ANA), unit(1)),
-                Stored(memory(MUCH_TEA, id=identity(2), scope=ANA), at_cosine(0.9)),
-                Stored(memory(OF_BEN, id=identity(3), scope=BEN), unit(1)),
+                StoredMemory(memory(TEA, id=identity(1), scope=ANA), unit(1)),
+                StoredMemory(memory(MUCH_TEA, id=identity(2), scope=ANA), at_cosine(0.9)),
+                StoredMemory(memory(OF_BEN, id=identity(3), scope=BEN), unit(1)),
             ]
         )
 

@@ -10,9 +10,9 @@ from schemas.decisions import Ignore, Reason, Verdict
 from schemas.events import Event
 from schemas.memories import Memory
 from schemas.topics import EVENTS
-from streams.consolidate.app.consolidated import Consolidated, ScopePass
-from streams.consolidate.app.consolidating import Asked, Consolidation
-from streams.consolidate.flow import Budget, CandidateGeneration
+from streams.consolidate.app.consolidated import ConsolidationPass, ScopePass
+from streams.consolidate.app.consolidating import Consolidation, ScopeSelection
+from streams.consolidate.flow import CandidateGeneration, PassBudget
 from streams.consolidate.world import LastPass, Passes
 from streams.model import wordings
 from streams.model.embedding import Vector
@@ -22,7 +22,7 @@ from streams.stage.core.consolidation import proposed
 from streams.stage.flow.judging import Judging
 from streams.store.app import policies
 from streams.store.app.client import Client, Response
-from streams.store.app.dry_run import DryRunClient, Means, over
+from streams.store.app.dry_run import DecidingDependencies, DryRunClient, over
 from streams.store.app.product_settings import ConsolidateSettings
 from streams.text.reading import TextAnalyzer
 from tests.builders import at_cosine, event, later, policy, unit
@@ -123,7 +123,7 @@ def _stands(memory: Memory, memories: Mapping[MemoryId, Memory]) -> Memory:
 async def test_a_pass_joins_what_is_one_fact_and_a_second_one_does_nothing(bench: Bench) -> None:
     await keep_apart(bench, list(near(3)))
     place = OfBench(bench)
-    told = (await consolidation(place).run(Asked())).as_json()
+    told = (await consolidation(place).run(ScopeSelection())).as_json()
     assert (told["memories_before"], told["memories_after"], told["groups"]) == (3, 1, 1)
     [scope] = told["scopes"]
     [group] = scope["groups"]
@@ -133,7 +133,7 @@ async def test_a_pass_joins_what_is_one_fact_and_a_second_one_does_nothing(bench
     assert scope["last_deduplicated_at"] == later(1_000).isoformat()
     await is_sound(bench)
     end = await bench.log.end(EVENTS.name, 0)
-    again = await consolidation(place).run(Asked(now=True))
+    again = await consolidation(place).run(ScopeSelection(now=True))
     assert (again.groups, again.removal.removed) == (0, 0)
     assert await bench.log.end(EVENTS.name, 0) == end
 
@@ -146,7 +146,7 @@ async def test_a_chain_is_not_joined_at_its_ends(bench: Bench) -> None:
         nominate={"similarity_min": 0.1},
     )
     await keep_apart(bench, list(CHAIN), rules)
-    await consolidation(OfBench(bench), rules).run(Asked())
+    await consolidation(OfBench(bench), rules).run(ScopeSelection())
     live = set(await bench.live())
     assert "Ben plays chess on Mondays." in live
     assert len(live) == 3
@@ -161,7 +161,7 @@ def _from(cosine: float) -> dict[str, float]:
 async def test_more_than_one_proposal_can_hold_is_joined_over_rounds(bench: Bench) -> None:
     """Three at a time: the rest of a group, and what came of it, are looked at again."""
     await keep_apart(bench, list(near(7)))
-    done = await consolidation(OfBench(bench), members_max=3, rounds_max=20).run(Asked())
+    done = await consolidation(OfBench(bench), members_max=3, rounds_max=20).run(ScopeSelection())
     [told] = done.as_json()["scopes"]
     assert told["memories_after"] == 1
     assert told["rounds"] > 1
@@ -174,10 +174,10 @@ async def test_more_than_one_proposal_can_hold_is_joined_over_rounds(bench: Benc
 async def test_a_pass_that_still_finds_something_says_so_and_the_next_goes_on(bench: Bench) -> None:
     await keep_apart(bench, list(near(7)))
     place, passes = OfBench(bench), Passes(None)
-    first = await consolidation(place, passes=passes, rounds_max=1).run(Asked())
+    first = await consolidation(place, passes=passes, rounds_max=1).run(ScopeSelection())
     assert [one.why for one in first.scopes] == ["unfinished"]
     assert passes.last(ANA) is None
-    again = await consolidation(place, passes=passes, rounds_max=20).run(Asked())
+    again = await consolidation(place, passes=passes, rounds_max=20).run(ScopeSelection())
     assert again.scopes[0].why == "done"
     assert len(await bench.live()) == 1
 
@@ -189,7 +189,7 @@ class TestTriggers:
         self, bench: Bench, memories: int, *, joined: bool
     ) -> None:
         await keep_apart(bench, list(near(memories)))
-        done = await consolidation(OfBench(bench), memories_min=10).run(Asked())
+        done = await consolidation(OfBench(bench), memories_min=10).run(ScopeSelection())
         assert (done.groups > 0) is joined
         assert done.as_json()["skipped"] == ({} if joined else {"few": 1})
 
@@ -201,35 +201,35 @@ class TestTriggers:
         """Where the clock was set back, the last pass is not believed."""
         await keep_apart(bench, list(near(3)))
         passes, place = Passes(None), OfBench(bench)
-        await consolidation(place, passes=passes, hours=500).run(Asked())
+        await consolidation(place, passes=passes, hours=500).run(ScopeSelection())
         await bench.say(event("Ben plays chess on Mondays.", occurred_at=later(400)))
         await bench.apply()
-        done = await consolidation(place, passes=passes, hours=500 + hours).run(Asked())
+        done = await consolidation(place, passes=passes, hours=500 + hours).run(ScopeSelection())
         assert [one.scope for one in done.scopes] == ([ANA] if looked_at else [])
         assert set(done.skipped.values()) == (set() if looked_at else {"recent"})
 
     @pytest.mark.covers("B93")
     async def test_a_scope_in_which_something_is_said_just_now_waits(self, bench: Bench) -> None:
         await keep_apart(bench, list(near(3)))
-        soon = await consolidation(OfBench(bench), hours=2.1).run(Asked())
+        soon = await consolidation(OfBench(bench), hours=2.1).run(ScopeSelection())
         assert soon.skipped == {ANA: "busy"}
-        assert (await consolidation(OfBench(bench), hours=2.2).run(Asked())).groups == 1
+        assert (await consolidation(OfBench(bench), hours=2.2).run(ScopeSelection())).groups == 1
 
     @pytest.mark.covers("B93", "S2.4")
     async def test_what_has_not_changed_is_not_judged_again(self, bench: Bench) -> None:
         await keep_apart(bench, list(near(3)))
         passes, place = Passes(None), OfBench(bench)
-        await consolidation(place, passes=passes).run(Asked())
-        later_ = await consolidation(place, passes=passes, hours=2_000).run(Asked())
+        await consolidation(place, passes=passes).run(ScopeSelection())
+        later_ = await consolidation(place, passes=passes, hours=2_000).run(ScopeSelection())
         assert [(one.why, one.judged) for one in later_.scopes] == [("unchanged", 0)]
         other = policy(merge={"characters_max": 1_999}, brake={"decisions_min": 1_000})
-        new = await consolidation(place, other, passes=passes, hours=3_000).run(Asked())
+        new = await consolidation(place, other, passes=passes, hours=3_000).run(ScopeSelection())
         assert [one.why for one in new.scopes] == ["done"]
 
     async def test_one_scope_and_those_below_it_can_be_asked_for(self, bench: Bench) -> None:
         await keep_apart(bench, list(near(3)))
         for scope, joined in (("acme/an", 0), ("acme", 1), ("acme/ana", 0)):
-            done = await consolidation(OfBench(bench)).run(Asked(scope=scope, now=True))
+            done = await consolidation(OfBench(bench)).run(ScopeSelection(scope=scope, now=True))
             assert done.groups == joined, scope
 
     def test_passes_are_remembered_in_a_file_and_a_broken_file_is_told(
@@ -258,7 +258,7 @@ class TestBesideLiveTraffic:
         await keep_apart(bench, [first, second])
         place = OfBench(bench)
         place.meanwhile = lambda: [event(first, event_id="again", occurred_at=later(9))]
-        done = await consolidation(place).run(Asked(now=True))
+        done = await consolidation(place).run(ScopeSelection(now=True))
         assert (done.refused, done.groups, len(place.proposed)) == (1, 1, 2)
         [left] = (await bench.live()).values()
         assert left.observation_count == 3
@@ -269,7 +269,7 @@ class TestBesideLiveTraffic:
         first, second, _ = near(3)
         await keep_apart(bench, [first, second])
         place = _Restless(bench, first)
-        done = await consolidation(place, rounds_max=3).run(Asked(now=True))
+        done = await consolidation(place, rounds_max=3).run(ScopeSelection(now=True))
         assert (done.refused, done.groups) == (3, 0)
         assert done.scopes[0].why == "unfinished"
 
@@ -300,7 +300,7 @@ class TestBesideLiveTraffic:
         await bench.take_over()
         await bench.decide()
         await bench.apply()
-        await consolidation(OfBench(bench), rounds_max=20).run(Asked(now=True))
+        await consolidation(OfBench(bench), rounds_max=20).run(ScopeSelection(now=True))
         assert len(await bench.live()) == 1
         await is_sound(bench)
 
@@ -326,17 +326,19 @@ class TestLimits:
         rules = policy(merge={"characters_max": 2_000}, brake={"decisions_min": 7})
         await keep_apart(bench, list(near(7)), rules)
         place = OfBench(bench)
-        held = await consolidation(place, rules).run(Asked())
+        held = await consolidation(place, rules).run(ScopeSelection())
         assert (held.groups, place.proposed, held.scopes[0].why) == (0, [], "too-many")
         assert "--anyway" in held.alerts[0]
-        done = await consolidation(place, rules, rounds_max=20).run(Asked(now=True, anyway=True))
+        done = await consolidation(place, rules, rounds_max=20).run(
+            ScopeSelection(now=True, anyway=True)
+        )
         assert done.scopes[0].after == 1
         assert done.as_json()["status"] == "alert"
 
     async def test_a_pass_never_trips_the_brake_of_the_write_path(self, bench: Bench) -> None:
         rules = policy(merge={"characters_max": 2_000}, brake={"decisions_min": 1})
         await keep_apart(bench, list(near(4)), rules)
-        await consolidation(OfBench(bench), rules).run(Asked(now=True, anyway=True))
+        await consolidation(OfBench(bench), rules).run(ScopeSelection(now=True, anyway=True))
         [again] = await bench.say(event("Ana likes the tea of tin 9.", occurred_at=later(50)))
         assert again.kind == "merge"
         assert bench.warned == []
@@ -344,7 +346,9 @@ class TestLimits:
     async def test_without_time_scopes_stay_due(self, bench: Bench) -> None:
         await keep_apart(bench, list(near(3)))
         passes = Passes(None)
-        done = await consolidation(OfBench(bench), passes=passes, seconds_max=1e-9).run(Asked())
+        done = await consolidation(OfBench(bench), passes=passes, seconds_max=1e-9).run(
+            ScopeSelection()
+        )
         assert (done.skipped, passes.last(ANA)) == ({ANA: "no-time"}, None)
 
     async def test_no_more_pairs_are_asked_about_than_the_budget_has(self, bench: Bench) -> None:
@@ -354,19 +358,19 @@ class TestLimits:
         judging = Judging(TextAnalyzer(lexicon()), {"llm": judge})
         stored = [one async for one in bench.index.scan()]
         found = await CandidateGeneration(judging, rules).nominate(
-            ANA, stored, Budget(llm_questions=4), {}
+            ANA, stored, PassBudget(llm_questions=4), {}
         )
         assert (len(judge.asked), found.judged, found.complete) == (4, 4, False)
         in_groups = [one.id for group in found.groups for one in group]
         assert len(in_groups) == len(set(in_groups))
         done = await consolidation(OfBench(bench), rules, judging=judging, llm_questions_max=4).run(
-            Asked()
+            ScopeSelection()
         )
         assert done.scopes[0].why == "budget"
 
     async def test_where_a_policy_compares_nothing_nothing_is_proposed(self, bench: Bench) -> None:
         await keep_apart(bench, list(near(3)), APART)
-        done = await consolidation(OfBench(bench), APART).run(Asked())
+        done = await consolidation(OfBench(bench), APART).run(ScopeSelection())
         assert (done.groups, done.scopes[0].judged) == (0, 0)
 
 
@@ -385,7 +389,7 @@ async def test_no_fact_is_left_without_a_survivor(bench: Bench) -> None:
         await bench.say(event(text, importance=importance, occurred_at=later(number)))
     await bench.apply()
     await bench.take_over(adr_004)
-    await consolidation(OfBench(bench), adr_004, rounds_max=20).run(Asked())
+    await consolidation(OfBench(bench), adr_004, rounds_max=20).run(ScopeSelection())
     kept = [wordings.of(memory) for memory in (await bench.live()).values()]
     assert len(kept) < len(texts)
     assert set(texts) <= {one.text for memory in kept for one in memory}
@@ -396,7 +400,7 @@ async def test_no_fact_is_left_without_a_survivor(bench: Bench) -> None:
 def test_an_alert_tells_where_too_much_went() -> None:
     def went(before: int) -> list[str]:
         passed = ScopePass(ANA, None, later(1), "done", before, 1, 9, 9, 0, 1, 0, 0, ())
-        return Consolidated(JOINING.id, (passed,), {}, seconds=1.0).alerts
+        return ConsolidationPass(JOINING.id, (passed,), {}, seconds=1.0).alerts
 
     assert "acme/ana: 19 of 20 memories removed, more than 50%" in went(20)[0]
     assert went(19) == []  # too few to tell
@@ -404,7 +408,7 @@ def test_an_alert_tells_where_too_much_went() -> None:
 
 @pytest.mark.covers("S2.31")
 def test_the_report_has_the_figures_that_a_person_watches() -> None:
-    told = Consolidated(JOINING.id, (), {ANA: "few"}, seconds=61.0).as_json()
+    told = ConsolidationPass(JOINING.id, (), {ANA: "few"}, seconds=61.0).as_json()
     assert told["alerts"] == ["the pass took 61 s, more than 60 s"]
     assert told["duration_ms"] == 61_000
     assert told["removal_rate"] is None
@@ -427,14 +431,14 @@ async def test_by_the_policy_adr_004_a_pass_does_what_the_write_path_does(
 ) -> None:
     vectors = SentenceEmbedder({first: unit(1), second: at_cosine(cosine)}, characters_max=500)
     judging, chosen = Judging(TextAnalyzer(lexicon()), {}), policies.load("adr-004")
-    kept = DryRunClient(policies.load("keep-both"), Means(vectors, judging))
+    kept = DryRunClient(policies.load("keep-both"), DecidingDependencies(vectors, judging))
     said = [
         event(text, occurred_at=later(n), importance=importance[n], tags=[f"t{n}"])
         for n, text in enumerate((first, second))
     ]
     await kept.submit(said)
-    client = await over(await kept.index(), chosen, Means(vectors, judging))
-    await consolidation(client, chosen).run(Asked())
+    client = await over(await kept.index(), chosen, DecidingDependencies(vectors, judging))
+    await consolidation(client, chosen).run(ScopeSelection())
     live = [one.memory async for one in (await client.index()).scan() if one.memory.live]
     assert len(live) == left
     if left == 1:
@@ -451,7 +455,7 @@ async def test_a_group_keeps_what_fits_and_the_list_never_grows(
     """60 characters hold two of the sentences, 40 hold one; nothing said is lost or hidden."""
     rules = policy(merge={"characters_max": characters_max}, brake={"decisions_min": 1_000})
     await keep_apart(bench, list(near(5)), rules)
-    done = await consolidation(OfBench(bench), rules, rounds_max=20).run(Asked(now=True))
+    done = await consolidation(OfBench(bench), rules, rounds_max=20).run(ScopeSelection(now=True))
     live = list(await bench.live())
     assert len(live) == {2_000: 1, 60: 3}.get(characters_max, 5)
     assert all(any(text in one for one in live) for text in near(5))
@@ -473,7 +477,7 @@ async def test_a_wording_longer_than_what_it_words_is_not_shown(bench: Bench) ->
     await keep_apart(bench, texts, rules)
     judging = Judging(TextAnalyzer(lexicon()), {}, ScriptedWording([LONG]))
     await bench.take_over(judges=judging)
-    done = await consolidation(OfBench(bench), rules, judging=judging).run(Asked())
+    done = await consolidation(OfBench(bench), rules, judging=judging).run(ScopeSelection())
     assert list(await bench.live()) == [" ".join(texts)]
     assert done.scopes[0].bytes_after <= done.scopes[0].bytes_before
 
@@ -503,7 +507,7 @@ async def test_a_language_model_may_word_what_several_say(
     wording = ScriptedWording(wordings)
     judging = Judging(TextAnalyzer(lexicon()), {}, wording)
     await bench.take_over(judges=judging)
-    await consolidation(OfBench(bench), rules, judging=judging).run(Asked())
+    await consolidation(OfBench(bench), rules, judging=judging).run(ScopeSelection())
     assert [part.text for part in wording.asked[0].parts] == texts
     assert list(await bench.live()) == [text]
     await is_healthy(bench)

@@ -11,16 +11,16 @@ from schemas.base import ScopeName
 from schemas.codec import DEAD_LETTER
 from schemas.outcomes import DeadLetter, Settled, Stage
 from streams.dead_letters.flow import (
+    DecodedInput,
     Letter,
     Letters,
-    Readable,
     again,
     given_up,
     input_record,
     readable,
     settled_records,
 )
-from streams.model.ports import Outgoing, Poison
+from streams.model.ports import OutgoingRecord, Poison
 from streams.model.scope import partition_of
 from streams.stage.flow.dead_letters import (
     ATTEMPTS_HEADER,
@@ -128,12 +128,12 @@ ALL_STAGES = pytest.mark.parametrize("stage", list(Stage))
 @ALL_STAGES
 def test_what_is_an_event_is_published_as_it_was(stage: Stage) -> None:
     [one] = fold(of(EVENT, stage=stage))
-    assert again(one) == Readable(EVENT, event())
+    assert again(one) == DecodedInput(EVENT, event())
 
 
 def test_one_that_was_dropped_may_be_requeued_after_all() -> None:
     [one] = fold(of(EVENT), settled("dropped"))
-    assert isinstance(again(one), Readable)
+    assert isinstance(again(one), DecodedInput)
 
 
 REFUSED: Mapping[str, tuple[DeadLetter, str]] = {
@@ -173,14 +173,14 @@ def test_what_cannot_become_an_event_is_refused_unless_it_is_mended(
     assert isinstance(said, Poison)
     assert str(said).startswith(reason)
     mended = readable(EVENT)
-    assert isinstance(mended, Readable)
+    assert isinstance(mended, DecodedInput)
     assert again(one, mended) is mended
 
 
 def test_one_that_was_requeued_waits_or_is_decided_and_is_not_published_twice() -> None:
     [one] = fold(of(EVENT), settled("requeued"))
     mended = readable(EVENT)
-    assert isinstance(mended, Readable)
+    assert isinstance(mended, DecodedInput)
     for said in (again(one), again(one, mended)):
         assert isinstance(said, Poison)
         assert str(said).startswith("was requeued already")
@@ -201,9 +201,9 @@ def test_only_what_is_open_is_given_up(records: Sequence[Any], reason: str | Non
     assert (None if said is None else str(said)) == reason
 
 
-def published(one: Letter, partitions: int = 1) -> Outgoing:
+def published(one: Letter, partitions: int = 1) -> OutgoingRecord:
     said = again(one)
-    assert isinstance(said, Readable)
+    assert isinstance(said, DecodedInput)
     return input_record(one, said, partitions)
 
 
@@ -216,7 +216,7 @@ def test_an_event_is_published_as_producers_should_publish_it() -> None:
 
 def test_a_mended_event_goes_where_its_own_scope_belongs() -> None:
     mended = readable(event(scope="acme/ben").model_dump_json().encode())
-    assert isinstance(mended, Readable)
+    assert isinstance(mended, DecodedInput)
     [one] = fold(of(ROW, stage=Stage.READ, key="acme/ana"))
     outgoing = input_record(one, mended, 7)
     assert outgoing.key == b"acme/ben"

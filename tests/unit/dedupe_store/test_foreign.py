@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from schemas.codec import Unreadable
 from schemas.events import Remember
-from streams.dedupe_store.core import SCOPE, Columns, event_of, name_of, written
+from streams.dedupe_store.core import SCOPE, ColumnAssignment, event_of, name_of, written
 
-USUAL = Columns()
+USUAL = ColumnAssignment()
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_the_usual_columns_are_found(row: dict[str, Any], text: str, scope: str)
 
 
 def test_columns_that_are_named_come_first() -> None:
-    columns = Columns(text="said", scope="team/{who}", time="at")
+    columns = ColumnAssignment(text="said", scope="team/{who}", time="at")
     row = {"text": "no", "said": "yes", "who": "ana", "at": "2026-03-01", "user_id": "x"}
     event = event_of(row, columns, 1)
     assert (event.text, event.scope, event.occurred_at.year) == ("yes", "team/ana", 2026)

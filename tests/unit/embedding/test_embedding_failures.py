@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from streams.consolidate.app.consolidating import Asked, consolidation
-from streams.model.embedding import Embedded
+from streams.consolidate.app.consolidating import ScopeSelection, consolidation
+from streams.model.embedding import TextVector
 from streams.model.ports import Fatal, Transient
 from streams.stage.core.mapping import FieldMapping
 from streams.store.app import policies, settings
-from streams.store.app.processes import Tally, embedded
+from streams.store.app.processes import RunTally, embedded
 from streams.store.app.reading import LogTarget, reading
 from streams.store.world.files import FileSource
 from tests.builders import START
@@ -34,7 +34,7 @@ class Failing:
         self._failures = failures
         self.model, self.dimension = self._embedder.model, self._embedder.dimension
 
-    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+    async def embed(self, texts: Sequence[str]) -> list[TextVector]:
         self._failures -= 1
         if self._failures >= 0:
             raise Transient("the embedding model does not answer")
@@ -46,7 +46,7 @@ LENIENT = "zork-semantic {fail_open.enabled = true, fail_open.attempts = 1}"
 
 async def run(
     directory: Path, embedder: Failing, report: list[str], rules: str = "zork-semantic"
-) -> Tally:
+) -> RunTally:
     """Take the rows into the directory's store, with two attempts at what fails."""
     (directory / "rows.csv").write_text(ROWS, "utf-8")
     chosen = settings.load({"store": directory / "store", "retry": {"attempts_max": 2}})
@@ -90,7 +90,7 @@ async def test_with_the_switch_creation_proceeds_and_the_next_consolidation_chec
     async with consolidation(
         LogTarget.of_store(chosen), dry_run=False, report=told.append
     ) as opened:
-        [done] = (await opened.run(Asked())).scopes
+        [done] = (await opened.run(ScopeSelection())).scopes
     assert (done.before, done.after, done.checked) == (3, 2, 1)
     assert await unchecked(tmp_path / "store") == [None, None]
 

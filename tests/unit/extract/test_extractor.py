@@ -13,21 +13,21 @@ from schemas.events import Remember
 from schemas.outcomes import DeadLetter, Stage
 from schemas.topics import DEAD_LETTERS, EVENTS, TURNS
 from schemas.turns import Turn
-from streams.dead_letters.flow import Letter, Readable, again, input_record
-from streams.extract.core.triggers import Rules
-from streams.extract.flow.extract import Maker, Taken
+from streams.dead_letters.flow import DecodedInput, Letter, again, input_record
+from streams.extract.core.triggers import TriggerRules
+from streams.extract.flow.extract import Maker, TurnResult
 from streams.extract.flow.extractor import EXTRACTOR_GROUP, Extractor
-from streams.extract.flow.knowledge import Knowledge, Limits
+from streams.extract.flow.knowledge import Knowledge, KnowledgeLimits
 from streams.extract.world.extracting import LlmExtractor
 from streams.judges.chat import Chat, Endpoint
 from streams.log.consumer import acknowledged, work
 from streams.model.embedding import Vector
 from streams.model.ports import (
-    Committed,
+    CommittedOffset,
+    LogRecord,
     NoServer,
     NotYet,
-    Outgoing,
-    Record,
+    OutgoingRecord,
     Transient,
     Unreachable,
 )
@@ -65,13 +65,13 @@ class World:
     def __init__(self, directory: Path, server: LlmServer | None = None, **limits: int) -> None:
         self.bench = Bench(directory, policy(), TABLE)
         self.log = self.bench.log
-        self.taken: list[Taken] = []
+        self.taken: list[TurnResult] = []
         self._model = None
         if server is not None:
             endpoint = Endpoint(server.url, "tiny", attempts_max=1, requests_per_minute_tenant=5)
             self.clock = StandingClock()
             self._model = LlmExtractor(Chat(endpoint, self.clock), temperature=0.3)
-        self._limits = Limits(**{"undecided_max": 100, **limits})
+        self._limits = KnowledgeLimits(**{"undecided_max": 100, **limits})
         self.extractor = self.another()
 
     def another(self, attempts_max: int = 2) -> Extractor:
@@ -79,7 +79,7 @@ class World:
         self.extractor = Extractor(
             Maker(lexicon, self._model, attempts_max),
             self.log,
-            rules=Rules(),
+            rules=TriggerRules(),
             earlier_turns=3,
             failures_max=3,
             knowledge=None if self._model is None else self._knowledge,
@@ -95,9 +95,9 @@ class World:
             value = TURN.encode(one) if isinstance(one, Turn) else one
             key = one.scope.encode() if isinstance(one, Turn) else None
             sent: dict[str, Any] = {"partition": 0, "key": key, **fields}
-            await self.log.append([Outgoing(TURNS.name, value=value, **sent)])
+            await self.log.append([OutgoingRecord(TURNS.name, value=value, **sent)])
 
-    async def waiting(self) -> list[Record]:
+    async def waiting(self) -> list[LogRecord]:
         """Claim the partition; return what is to be worked on."""
         return await self.log.read(TURNS.name, 0, await self.extractor.claim(0), 100)
 
@@ -242,7 +242,7 @@ class TestWithoutAModel:
     async def test_a_topic_that_was_made_anew_is_read_from_its_beginning(
         self, world: World
     ) -> None:
-        await world.log.commit(EXTRACTOR_GROUP, TURNS.name, 0, Committed(7))
+        await world.log.commit(EXTRACTOR_GROUP, TURNS.name, 0, CommittedOffset(7))
         await world.publish(at(1))
         await world.extract()
         assert await world.texts() == [HATCH]
@@ -310,7 +310,7 @@ class TestWithAModel:
             assert letter.error.endswith("does not answer (http 503); it was asked 3 times")
             kept = Letter(letter, 1, "open", [0])
             found = again(kept)
-            assert isinstance(found, Readable)
+            assert isinstance(found, DecodedInput)
             assert found.said == at(1)
             await world.log.append([input_record(kept, found, 1)])
             await world.extract()

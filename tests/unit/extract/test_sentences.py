@@ -9,7 +9,7 @@ from schemas.events import Remember
 from schemas.turns import Turn
 from streams.extract.core.sentences import events_of, is_informative
 from streams.extract.core.stating import only_names
-from streams.extract.core.triggers import Rules, Trigger, fired
+from streams.extract.core.triggers import Trigger, TriggerRules, fired
 from streams.extract.core.utterances import heard, recalled_in
 from tests.builders import START, turn
 from tests.support.deciding import lexicon
@@ -19,7 +19,7 @@ SHED = {"id": 5, "name": "Shed"}
 ROPE = "The rope on the bollard is frayed."
 
 
-def taken(said: Turn, rules: Rules = Rules()) -> tuple[Remember, ...]:  # noqa: B008 - frozen
+def taken(said: Turn, rules: TriggerRules = TriggerRules()) -> tuple[Remember, ...]:  # noqa: B008 - frozen
     sentences = heard(said, recalled_in([said]))
     return events_of(said, sentences, fired(said, sentences, rules), lexicon())
 
@@ -102,7 +102,7 @@ def test_of_a_talk_only_sentences_with_a_sign_of_their_own_are_taken() -> None:
         ("My desk is on the third floor.", "FACT", "user"),
         ("Bo is away on Monday.", "NOTE", "user"),
     ]
-    without = Rules(on=frozenset({Trigger.FACT}))
+    without = TriggerRules(on=frozenset({Trigger.FACT}))
     assert [event.category for event in taken(said, without)] == ["FACT"]
 
 

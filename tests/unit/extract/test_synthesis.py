@@ -11,15 +11,15 @@ from schemas.events import Remember
 from schemas.memories import Persistence
 from streams.extract.core.synthesis import (
     ANSWER,
-    Declined,
-    Known,
+    Abstention,
+    KnownMemory,
     Material,
-    Refused,
+    RejectedAnswer,
     event_id_of,
     shown,
     understood,
 )
-from streams.extract.core.triggers import Fired, Trigger
+from streams.extract.core.triggers import FiredTrigger, Trigger
 from streams.extract.core.utterances import recalled_in
 from streams.model.identity import decision_id, memory_id
 from tests.builders import event, identity, memory, turn
@@ -36,9 +36,9 @@ TURN = turn(
     state={"location_before": PIER, "died": True},
 )
 KNOWN = (
-    Known.of(memory("The oar is under the bench.", id=OAR, title="Oar", status="tentative")),
-    Known.of(memory("The boat leaks.", id=BOAT, persistence="core", category="DANGER")),
-    Known.of(memory("A gull sits on the bench.", id=GULL)),
+    KnownMemory.of(memory("The oar is under the bench.", id=OAR, title="Oar", status="tentative")),
+    KnownMemory.of(memory("The boat leaks.", id=BOAT, persistence="core", category="DANGER")),
+    KnownMemory.of(memory("A gull sits on the bench.", id=GULL)),
 )
 ANSWERED: dict[str, Any] = {
     "reasoning": "The oar cannot be taken: new.",
@@ -57,7 +57,7 @@ ANSWERED: dict[str, Any] = {
 def material(**fields: Any) -> Material:
     values: dict[str, Any] = {
         "turn": TURN,
-        "fired": (Fired(Trigger.DEATH, "died in this turn"),),
+        "fired": (FiredTrigger(Trigger.DEATH, "died in this turn"),),
         "known": KNOWN,
         "recalled": recalled_in([TURN]),
         **fields,
@@ -65,13 +65,13 @@ def material(**fields: Any) -> Material:
     return Material(**values)
 
 
-def answer(**fields: Any) -> Remember | Declined | Refused:
+def answer(**fields: Any) -> Remember | Abstention | RejectedAnswer:
     return understood(ANSWERED | fields, material())
 
 
 def refused(**fields: Any) -> str:
     found = answer(**fields)
-    assert isinstance(found, Refused)
+    assert isinstance(found, RejectedAnswer)
     return found.reason
 
 
@@ -159,9 +159,9 @@ def test_the_documents_own_answer_is_taken() -> None:
 def test_who_said_it_is_asked_for_where_several_may_have() -> None:
     several = turn(("user", "Try the oar."), ("world", "The oar is nailed down."))
     refused = understood(ANSWERED | {"said_by": ""}, material(turn=several))
-    assert refused == Refused("said_by is blank; fill it in")
+    assert refused == RejectedAnswer("said_by is blank; fill it in")
     alone = understood(ANSWERED | {"said_by": ""}, material(turn=turn(("model", "take oar"))))
-    assert alone == Refused("said_by is blank; fill it in")
+    assert alone == RejectedAnswer("said_by is blank; fill it in")
 
 
 @pytest.mark.covers("B123")
@@ -175,14 +175,14 @@ def test_a_turn_has_one_event_whatever_is_said_of_it_and_a_mended_one_another() 
 @pytest.mark.covers("S3.20")
 def test_nothing_is_remembered_where_the_model_says_so() -> None:
     silent: dict[str, Any] = {"should_remember": False, "reasoning": "Known already."}
-    assert understood(silent, material()) == Declined("Known already.")
-    assert answer(should_remember=False) == Declined(ANSWERED["reasoning"])
+    assert understood(silent, material()) == Abstention("Known already.")
+    assert answer(should_remember=False) == Abstention(ANSWERED["reasoning"])
 
 
 @pytest.mark.covers("B97", "C12")
 def test_a_text_that_was_recalled_makes_no_event() -> None:
     found = answer(memory_text="The oar is under the bench!")
-    assert found == Declined("says only what was recalled into the prompt")
+    assert found == Abstention("says only what was recalled into the prompt")
 
 
 @pytest.mark.covers("B35")
@@ -214,7 +214,7 @@ def test_memories_are_retired_only_as_they_may_be(fields: dict[str, Any], reason
 def test_no_more_memories_are_retired_than_may_be() -> None:
     asked: dict[str, Any] = ANSWERED | {"supersedes": [OAR, GULL]}
     found = understood(asked, material(retired_max=1))
-    assert found == Refused("2 memories are to be retired; at most 1 may be")
+    assert found == RejectedAnswer("2 memories are to be retired; at most 1 may be")
     assert isinstance(understood(asked, material(retired_max=2)), Remember)
 
 
@@ -248,7 +248,7 @@ def test_an_answer_that_is_not_right_is_refused(fields: dict[str, Any], reason: 
 @given(st.dictionaries(st.sampled_from(list(ANSWERED)), st.text() | st.none() | st.integers()))
 def test_whatever_is_answered_is_an_event_or_told_in_one_line(fields: dict[str, Any]) -> None:
     found = answer(**fields)
-    if isinstance(found, Refused):
+    if isinstance(found, RejectedAnswer):
         assert found.reason.isprintable()
         assert len(found.reason) < 300
     elif isinstance(found, Remember):
@@ -265,6 +265,6 @@ def test_the_schema_asks_for_all_that_is_read() -> None:
 
 
 def test_an_event_is_shown_with_the_id_that_its_memory_will_have() -> None:
-    coming = Known.coming(event("Ana rows.", event_id="e-1", category="FACT"))
+    coming = KnownMemory.coming(event("Ana rows.", event_id="e-1", category="FACT"))
     assert coming.id == memory_id(decision_id("acme/ana", "e-1"))
     assert (coming.text, coming.category, coming.status) == ("Ana rows.", "FACT", "active")

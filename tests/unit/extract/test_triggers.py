@@ -6,9 +6,9 @@ import pytest
 
 from schemas.turns import Turn
 from streams.extract.core.triggers import (
-    Fired,
-    Rules,
+    FiredTrigger,
     Trigger,
+    TriggerRules,
     fired,
     talk_triggers,
     without_request,
@@ -20,7 +20,7 @@ PIER = {"id": 4, "name": "Pier"}
 SHED = {"id": 5, "name": "Shed"}
 
 
-def signs(said: Turn, rules: Rules = Rules()) -> tuple[Fired, ...]:  # noqa: B008 - frozen
+def signs(said: Turn, rules: TriggerRules = TriggerRules()) -> tuple[FiredTrigger, ...]:  # noqa: B008 - frozen
     return fired(said, heard(said, recalled_in([said])), rules)
 
 
@@ -49,7 +49,7 @@ def changed(**state: Any) -> Turn:
     ],
 )
 def test_what_changed_in_a_world_fires(state: dict[str, Any], trigger: str, why: str) -> None:
-    assert signs(changed(**state)) == (Fired(Trigger(trigger), why),)
+    assert signs(changed(**state)) == (FiredTrigger(Trigger(trigger), why),)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_long_answer_of_the_world_fires() -> None:
     assert signs(turn(("world", just))) == ()
     assert [one.trigger for one in signs(turn(("world", more)))] == [Trigger.LONG_RESPONSE]
     assert signs(turn(("model", more))) == ()
-    assert signs(turn(("world", more)), Rules(response_characters=200)) == ()
+    assert signs(turn(("world", more)), TriggerRules(response_characters=200)) == ()
 
 
 @pytest.mark.covers("B97")
@@ -100,7 +100,7 @@ def test_each_sign_can_be_switched_off() -> None:
     )
     assert [one.trigger for one in signs(everything)] == list(Trigger)
     for trigger in Trigger:
-        left = signs(everything, Rules(on=frozenset(Trigger) - {trigger}))
+        left = signs(everything, TriggerRules(on=frozenset(Trigger) - {trigger}))
         assert [one.trigger for one in left] == [one for one in Trigger if one is not trigger]
 
 

@@ -20,14 +20,14 @@ from schemas.decisions import (
 from schemas.events import Pin, Undo
 from schemas.memories import Standing
 from schemas.topics import DECISIONS, EVENTS
-from streams.forget.app.forgetting import Means, Unknown, Wanted, plans
-from streams.forget.core import Plan
+from streams.forget.app.forgetting import ForgetTarget, PlanningDependencies, UnknownTarget, plans
+from streams.forget.core import ForgetPlan
 from streams.index.exact import ExactIndex
 from streams.model.identity import decision_id, memory_id
 from streams.model.ports import Fatal
 from streams.model.verdict import Pair
 from streams.stage.core.lineage import Wish
-from streams.stage.core.tombstones import Key
+from streams.stage.core.tombstones import TombstoneKey
 from streams.stage.flow.judging import Judging
 from streams.stage.flow.writer import catch_up
 from streams.text.lexicon import Lexicon
@@ -51,7 +51,7 @@ TABLE = {
     MORE: at_cosine(0.97, 3),
     CHESS: unit(0, 0, 0, 0, 1),
 }
-KEY = Key(b"a secret of thirty-two characters")
+KEY = TombstoneKey(b"a secret of thirty-two characters")
 POLICY = policy(
     judges={"chain": ["llm"]}, with_verdict={"refines": "merge"}, supersede={"named_max": 2}
 )
@@ -84,12 +84,12 @@ async def bench(tmp_path: Path) -> AsyncGenerator[Bench]:
     bench.close()
 
 
-async def planned(bench: Bench, memory: MemoryId, at: float = 100) -> Plan:
+async def planned(bench: Bench, memory: MemoryId, at: float = 100) -> ForgetPlan:
     """Plan how a memory is forgotten, as it is by now."""
     embedder = SentenceEmbedder(TABLE, characters_max=200)
-    means = Means(KEY, POLICY, embedder, judging_by(VERDICTS))
+    means = PlanningDependencies(KEY, POLICY, embedder, judging_by(VERDICTS))
     wish = Wish("cleo", later(at))
-    [plan] = await plans(bench.log, Wanted(memory=memory), means, wish)
+    [plan] = await plans(bench.log, ForgetTarget(memory=memory), means, wish)
     return plan
 
 
@@ -211,8 +211,8 @@ async def test_a_decision_that_quotes_it_goes_and_its_memory_stays_as_it_is(tmp_
     await bench.apply()
     assert "4711" in evidence_of(second).model_dump_json()
     embedder = SentenceEmbedder(table, characters_max=200)
-    means = Means(KEY, guarded, embedder, judging_by({}))
-    wanted = Wanted(memory=made(first).id)
+    means = PlanningDependencies(KEY, guarded, embedder, judging_by({}))
+    wanted = ForgetTarget(memory=made(first).id)
     wish = Wish("cleo", later(3))
     [plan] = await plans(bench.log, wanted, means, wish)
     assert plan.stated == (made(second).id,)
@@ -222,7 +222,7 @@ async def test_a_decision_that_quotes_it_goes_and_its_memory_stays_as_it_is(tmp_
     assert stays.model_copy(update={"version": 1}) == made(second)
     assert b"4711" not in await bytes_of(bench)
 
-    wanted = Wanted(memory=made(second).id)
+    wanted = ForgetTarget(memory=made(second).id)
     [plan] = await plans(bench.log, wanted, means, Wish("cleo", later(4)))
     await bench.say(*plan.requests)
     await require_sound(bench)
@@ -437,7 +437,7 @@ async def test_without_the_key_nothing_goes_on(tmp_path: Path, bench: Bench) -> 
 async def test_what_nothing_has_is_unknown(bench: Bench) -> None:
     await bench.say(event(COFFEE))
     unknown = memory_id(decision_id(event().scope, event().event_id))
-    with pytest.raises(Unknown):
+    with pytest.raises(UnknownTarget):
         await planned(bench, MemoryId(f"{unknown[:-1]}x"))
 
 

@@ -8,8 +8,8 @@ import pytest
 from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
 from streams.index.edge import EdgeIndex
 from streams.index.payload import DECISION_IDS, from_payload, to_payload
-from streams.index.recent import Recent
-from streams.model.neighbours import Stored
+from streams.index.recent import RecentMemories
+from streams.model.neighbours import StoredMemory
 from streams.model.ports import Query
 from tests.builders import DIMENSION, identity, stored, unit
 
@@ -17,13 +17,13 @@ HERE = ScopeName("acme/ana")
 DECIDED = tuple((DecisionId(identity(n)), ContentKey(f"{n:032x}")) for n in range(3))
 
 
-def told(found: Stored) -> tuple[object, ...]:
+def told(found: StoredMemory) -> tuple[object, ...]:
     """Return all of a state in a form that can be compared."""
     vectors = {key: vector.tobytes() for key, vector in found.wordings.items()}
     return found.memory, vectors, found.decided, found.contradicted, found.worded_at
 
 
-def states() -> list[Stored]:
+def states() -> list[StoredMemory]:
     plain = [stored(f"Fact {n}.", unit(1, n), id=identity(n)) for n in range(1, 4)]
     linked = stored("Fact 4.", unit(1, 4), id=identity(4))
     return [*plain, replace(linked, decided=DECIDED, contradicted=((identity(1), 1),), worded_at=1)]
@@ -79,7 +79,7 @@ async def test_the_index_is_asked_where_a_memory_is_no_longer_kept(
 
 
 def test_the_least_recent_memories_are_dropped() -> None:
-    recent, [one, two, three, _] = Recent(2), states()
+    recent, [one, two, three, _] = RecentMemories(2), states()
     recent.keep([one, two])
     recent.held([one.memory.id])
     recent.keep([three])

@@ -10,7 +10,7 @@ import pytest
 from schemas.base import ScopeName
 from streams.index.exact import ExactIndex
 from streams.model.embedding import Vector, similarity
-from streams.model.neighbours import Stored
+from streams.model.neighbours import StoredMemory
 from streams.model.ports import Query
 from tests.builders import at_cosine, identity, stored, unit
 
@@ -25,7 +25,7 @@ def filled(*vectors: Vector) -> ExactIndex:
     return index
 
 
-def search(index: ExactIndex, vector: Vector) -> list[Stored]:
+def search(index: ExactIndex, vector: Vector) -> list[StoredMemory]:
     [found] = asyncio.run(index.search([Query(HERE, vector, limit=50, floor=-1.0)]))
     return found
 

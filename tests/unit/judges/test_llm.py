@@ -19,11 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.decisions import Verdict
-from streams.judges.budget import Budget
+from streams.judges.budget import RequestBudget
 from streams.judges.chat import Chat, Endpoint
 from streams.judges.openai_compatible import LlmVerifier, LlmWording
-from streams.judges.prompting import Fenced, Prompt
-from streams.model.merge import Part
+from streams.judges.prompting import FencedData, Prompt
+from streams.model.merge import MergePart
 from streams.model.ports import NoAnswer, Unusable, WordingRequest
 from streams.model.verdict import Opinion, Pair
 from tests.builders import START, event, later, memory
@@ -83,8 +83,8 @@ def pair(new: str = "new", known: str = "known", scope: str = "acme/ana", **fiel
 
 def to_word(**fields: Any) -> WordingRequest:
     parts = (
-        Part("1", "Ana likes tea.", START, ("Ana", "Ben")),
-        Part("2", "Ana likes green tea.", later(48)),
+        MergePart("1", "Ana likes tea.", START, ("Ana", "Ben")),
+        MergePart("2", "Ana likes green tea.", later(48)),
     )
     values: dict[str, Any] = {"scope": "acme/ana", "parts": parts, "characters_max": 40, **fields}
     return WordingRequest(**values)
@@ -428,7 +428,7 @@ PIECES = ["END DATA ", "\n", "\u2028", "\x85", "<|im_end|>", "[INST]", '"', "\\"
 @given(st.lists(st.sampled_from(PIECES) | st.text(), max_size=12).map("".join))
 def test_any_text_is_one_line_and_comes_back_as_it_was(text: str) -> None:
     prompt = Prompt("", "digest")
-    fenced = Fenced.of({"text": text, "list": [text, {"in": []}]}, prompt)
+    fenced = FencedData.of({"text": text, "list": [text, {"in": []}]}, prompt)
     assert json.loads(fenced.line) == {"text": text, "list": [text, {"in": []}]}
     assert fenced.line.splitlines() == [fenced.line]
     assert fenced.end not in fenced.line
@@ -437,9 +437,9 @@ def test_any_text_is_one_line_and_comes_back_as_it_was(text: str) -> None:
 
 def test_the_fence_is_another_for_other_texts_and_the_same_for_the_same() -> None:
     prompt = Prompt("", "digest")
-    assert Fenced.of(["a"], prompt) == Fenced.of(["a"], prompt)
-    assert Fenced.of(["a"], prompt).begin != Fenced.of(["b"], prompt).begin
-    assert Fenced.of(["a"], prompt).begin != Fenced.of(["a"], Prompt("", "other")).begin
+    assert FencedData.of(["a"], prompt) == FencedData.of(["a"], prompt)
+    assert FencedData.of(["a"], prompt).begin != FencedData.of(["b"], prompt).begin
+    assert FencedData.of(["a"], prompt).begin != FencedData.of(["a"], Prompt("", "other")).begin
 
 
 # Prompts
@@ -521,7 +521,7 @@ async def test_judge_and_writer_share_a_budget() -> None:
 
 def test_a_budget_refills_evenly_up_to_a_minutes_worth() -> None:
     clock = StandingClock()
-    budget = Budget(60, 60, clock)
+    budget = RequestBudget(60, 60, clock)
     assert taken(budget) == 60
     clock.move(1.5)
     assert taken(budget) == 1
@@ -535,7 +535,7 @@ def test_a_budget_refills_evenly_up_to_a_minutes_worth() -> None:
 
 def test_tenants_that_rest_are_forgotten_and_lose_nothing() -> None:
     clock = StandingClock()
-    budget = Budget(1_000_000, 2, clock)
+    budget = RequestBudget(1_000_000, 2, clock)
     for number in range(100):
         assert taken(budget, f"tenant {number}") == 2
         clock.move(10)
@@ -543,7 +543,7 @@ def test_tenants_that_rest_are_forgotten_and_lose_nothing() -> None:
     assert taken(budget, "tenant 0") == 2
 
 
-def taken(budget: Budget, tenant: str = "acme") -> int:
+def taken(budget: RequestBudget, tenant: str = "acme") -> int:
     """Take all there is."""
     count = 0
     while budget.take(tenant):
@@ -711,7 +711,9 @@ async def test_what_is_no_text_is_none(reply: Reply, reason: str) -> None:
 @pytest.mark.covers("B140")
 async def test_a_part_cannot_leave_its_fence() -> None:
     hostile = to_word(
-        parts=(Part("1", INJECTION, START, (INJECTION,)),), attempt=INJECTION, missing=(INJECTION,)
+        parts=(MergePart("1", INJECTION, START, (INJECTION,)),),
+        attempt=INJECTION,
+        missing=(INJECTION,),
     )
     async with world(in_turn(worded("a"))) as here:
         await here.wording.word(hostile)

@@ -8,7 +8,7 @@ from schemas.events import Remember
 from streams.judges.screening import TextScreener
 from streams.model.policy import Policy
 from streams.model.ports import Poison
-from streams.stage.flow.incoming import Received, screen
+from streams.stage.flow.incoming import ReceivedRecord, screen
 from streams.store.app import policies
 from tests.builders import event, record
 
@@ -91,8 +91,8 @@ def masking() -> Policy:
     return Policy.model_validate({**content, "privacy": {"personal": "mask"}})
 
 
-def read(said: Remember) -> Received:
-    return Received(record(EVENT.encode(said), key=said.scope.encode()), said)
+def read(said: Remember) -> ReceivedRecord:
+    return ReceivedRecord(record(EVENT.encode(said), key=said.scope.encode()), said)
 
 
 def test_what_masks_make_too_long_is_set_aside_and_not_cut() -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.decisions import Verdict
-from streams.lab.core.calibration import Sample, Samples, TooFew, fit, fitted
+from streams.lab.core.calibration import Sample, Samples, TooFewPairs, fit, fitted
 from streams.lab.core.grading import Truth
 from streams.model.policy import Policy, parse
 from streams.model.verdict import Opinion, by_opinion
@@ -74,7 +74,7 @@ def test_a_match_is_where_no_distinct_facts_lie() -> None:
 
 
 def test_too_few_facts_show_nothing() -> None:
-    with pytest.raises(TooFew, match="380 pairs of two facts in that half, 381 are needed"):
+    with pytest.raises(TooFewPairs, match="380 pairs of two facts in that half, 381 are needed"):
         fit([*many(99, Truth.ONE, 0.9), *many(380, Truth.TWO, 0.1)], policy(), 0.01)
 
 

@@ -4,13 +4,13 @@ import pytest
 
 from schemas.base import PolicyId
 from schemas.decisions import Band, Compared, Finding, Verdict
-from streams.lab.app.evaluated import Evaluation, Growth, Item, Row, both, measured
+from streams.lab.app.evaluated import EvaluatedRow, Evaluation, Item, StreamGrowth, both, measured
 from streams.lab.core.grading import Grade
-from streams.lab.core.measures import Rate
+from streams.lab.core.measures import Proportion
 from tests.builders import identity, memory
 
 
-def row(*, one: bool | None, score: float | None, similarity: float, **fields: Any) -> Row:
+def row(*, one: bool | None, score: float | None, similarity: float, **fields: Any) -> EvaluatedRow:
     content: dict[str, Any] = {
         "place": "pairs.jsonl:1",
         "id": "1",
@@ -28,7 +28,7 @@ def row(*, one: bool | None, score: float | None, similarity: float, **fields: A
         "cosine": Grade(),
         **fields,
     }
-    return Row(one=one, score=score, similarity=similarity, **content)
+    return EvaluatedRow(one=one, score=score, similarity=similarity, **content)
 
 
 def test_judge_and_cosine_are_ranked_on_the_same_judged_rows() -> None:
@@ -63,8 +63,8 @@ def test_guards_veto_where_they_alone_part_one_fact() -> None:
         row(one=True, score=None, similarity=0.2),
         row(one=False, score=0.0, similarity=0.9, compared=compared("differs", "guard numbers")),
     ]
-    assert measured(rows, "ours").rates["guard_veto_rate"] == Rate(1, 3)
-    assert measured(rows, "cosine").rates["guard_veto_rate"] == Rate(0, 0)
+    assert measured(rows, "ours").rates["guard_veto_rate"] == Proportion(1, 3)
+    assert measured(rows, "cosine").rates["guard_veto_rate"] == Proportion(0, 0)
 
 
 def test_groups_without_a_name_are_none() -> None:
@@ -97,7 +97,7 @@ def test_b_cubed_is_of_each_way_of_deciding() -> None:
     ("seconds", "duration"), [(29.9, "healthy"), (30.0, "slow"), (60.0, "slow"), (60.1, "alert")]
 )
 def test_the_time_of_a_thousand_events_is_judged(seconds: float, duration: str) -> None:
-    told = Growth(events=2_000, memories=1_700, seconds=2 * seconds).as_json()
+    told = StreamGrowth(events=2_000, memories=1_700, seconds=2 * seconds).as_json()
     assert told == {
         "memories_before": 2_000,
         "memories_after": 1_700,
@@ -107,4 +107,4 @@ def test_the_time_of_a_thousand_events_is_judged(seconds: float, duration: str) 
         "seconds_per_1000": seconds,
         "duration": duration,
     }
-    assert Growth(0, 0, 0.0).as_json()["removal_rate"] is None
+    assert StreamGrowth(0, 0, 0.0).as_json()["removal_rate"] is None

@@ -19,7 +19,7 @@ from schemas.memories import Target, Variant
 from streams.lab.core.grading import (
     KEPT,
     Grade,
-    Outcome,
+    PairOutcome,
     Truth,
     dropped,
     grade,
@@ -31,10 +31,10 @@ from streams.model.embedding import pack
 from tests.builders import MODEL, event, identity, memory, unit
 
 TEA, MORE = "Ana likes coffee.", "Ana likes coffee. She drinks it at noon."
-DROPPED = Outcome(event_stands=False, memory_stands=True, joined=True)
-TAKEN_OVER = Outcome(event_stands=True, memory_stands=False, joined=True)
-MERGED = Outcome(event_stands=True, memory_stands=True, joined=True)
-BY_RULE = Outcome(event_stands=True, memory_stands=False, by_rule=True)
+DROPPED = PairOutcome(event_stands=False, memory_stands=True, joined=True)
+TAKEN_OVER = PairOutcome(event_stands=True, memory_stands=False, joined=True)
+MERGED = PairOutcome(event_stands=True, memory_stands=True, joined=True)
+BY_RULE = PairOutcome(event_stands=True, memory_stands=False, by_rule=True)
 
 
 def one_fact(*, joined: bool, lost: bool = False) -> Grade:
@@ -67,7 +67,7 @@ def one_fact(*, joined: bool, lost: bool = False) -> Grade:
     ],
 )
 def test_what_is_found_hidden_and_lost_follows_from_what_stands(
-    truth: Truth, made: Outcome, expected: Grade
+    truth: Truth, made: PairOutcome, expected: Grade
 ) -> None:
     assert grade(truth, made) == expected
 
@@ -116,7 +116,7 @@ def variant(text: str) -> Variant:
 
 
 def test_what_stands_is_read_from_the_wordings_of_the_decisions_memory() -> None:
-    def made(*arguments: Any, **fields: Any) -> Outcome:
+    def made(*arguments: Any, **fields: Any) -> PairOutcome:
         return outcome(decided(*arguments, **fields), event(MORE), memory(TEA))
 
     assert made(Insert, MORE, Reason.DISTINCT) == KEPT

@@ -1,6 +1,15 @@
 import pytest
 
-from streams.lab.core.measures import BCubed, Point, Rate, auc, b_cubed, curve, needed, rate
+from streams.lab.core.measures import (
+    BCubed,
+    PrecisionRecall,
+    Proportion,
+    auc,
+    b_cubed,
+    curve,
+    needed,
+    rate,
+)
 
 
 @pytest.mark.parametrize(
@@ -16,21 +25,21 @@ from streams.lab.core.measures import BCubed, Point, Rate, auc, b_cubed, curve, 
 def test_wilson_intervals_are_those_of_the_textbook(
     count: int, of: int, low: float, high: float
 ) -> None:
-    assert Rate(count, of).interval == pytest.approx((low, high), abs=5e-5)
+    assert Proportion(count, of).interval == pytest.approx((low, high), abs=5e-5)
 
 
 def test_of_nothing_there_is_no_rate() -> None:
-    assert (Rate(0, 0).value, Rate(0, 0).interval) == (None, None)
+    assert (Proportion(0, 0).value, Proportion(0, 0).interval) == (None, None)
 
 
 def test_rows_that_a_rate_is_not_about_do_not_count() -> None:
-    assert rate([True, None, False, None, True]) == Rate(2, 3)
-    assert rate([None]) == Rate(0, 0)
+    assert rate([True, None, False, None, True]) == Proportion(2, 3)
+    assert rate([None]) == Proportion(0, 0)
 
 
 @pytest.mark.parametrize("upper", [0.01, 0.02, 0.1, 0.5])
 def test_as_many_rows_as_needed_show_a_rate_and_one_less_does_not(upper: float) -> None:
-    enough, less = Rate(0, needed(upper)).interval, Rate(0, needed(upper) - 1).interval
+    enough, less = Proportion(0, needed(upper)).interval, Proportion(0, needed(upper) - 1).interval
     assert enough is not None
     assert less is not None
     assert enough[1] <= upper < less[1]
@@ -53,9 +62,9 @@ def test_without_both_classes_there_is_no_area_and_no_curve() -> None:
 
 def test_a_curve_has_a_point_for_each_score_and_ties_stand_together() -> None:
     assert curve([0.9, 0.5], [0.5, 0.1]) == [
-        Point(threshold=0.9, precision=1.0, recall=0.5),
-        Point(threshold=0.5, precision=2 / 3, recall=1.0),
-        Point(threshold=0.1, precision=0.5, recall=1.0),
+        PrecisionRecall(threshold=0.9, precision=1.0, recall=0.5),
+        PrecisionRecall(threshold=0.5, precision=2 / 3, recall=1.0),
+        PrecisionRecall(threshold=0.1, precision=0.5, recall=1.0),
     ]
 
 

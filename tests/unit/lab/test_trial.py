@@ -19,11 +19,11 @@ from schemas.decisions import (
 )
 from schemas.memories import Memory, Standing, Superseded, Target
 from streams.lab.core.grading import Grade, Truth
-from streams.lab.core.measures import Rate
+from streams.lab.core.measures import Proportion
 from streams.lab.core.trial import (
+    ComparedPair,
     Effect,
     Fate,
-    Near,
     Trial,
     agrees,
     borderline,
@@ -167,8 +167,8 @@ def test_what_was_said_later_is_the_newer_of_a_pair() -> None:
     assert (found.newer, found.older) == (OPEN, CLOSED)
 
 
-def near(name: str, margin: float, older: str = "") -> Near:
-    return Near("acme/ana", name, older or f"older {name}", margin)
+def near(name: str, margin: float, older: str = "") -> ComparedPair:
+    return ComparedPair("acme/ana", name, older or f"older {name}", margin)
 
 
 def test_the_pairs_nearest_to_a_threshold_come_from_both_sides_of_it() -> None:
@@ -220,9 +220,13 @@ def test_an_answer_is_met_by_what_it_asks_for(truth: Truth, grade: Grade, *, agr
 
 
 def test_most_answers_choose_and_of_equals_the_usual_policy() -> None:
-    agreed = {"careful": Rate(8, 10), "default": Rate(8, 10), "thorough": Rate(3, 10)}
+    agreed = {
+        "careful": Proportion(8, 10),
+        "default": Proportion(8, 10),
+        "thorough": Proportion(3, 10),
+    }
     assert recommended(agreed, "default") == "default"
     assert recommended(agreed, "thorough") == "careful"
     assert not_told_apart(agreed, "default") == ["careful", "thorough"]
-    many = {"careful": Rate(90, 100), "thorough": Rate(30, 100)}
+    many = {"careful": Proportion(90, 100), "thorough": Proportion(30, 100)}
     assert not_told_apart(many, "careful") == []

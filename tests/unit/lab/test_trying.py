@@ -6,11 +6,11 @@ from pathlib import Path
 from schemas.events import Remember
 from streams.lab.app import trying
 from streams.lab.app.labelled import LabelledPair
-from streams.lab.core.trial import Fate, Near
-from streams.model.embedding import Embedded
+from streams.lab.core.trial import ComparedPair, Fate
+from streams.model.embedding import TextVector
 from streams.model.policy import Policy
 from streams.stage.core.mapping import FieldMapping
-from streams.store.app.dry_run import Means
+from streams.store.app.dry_run import DecidingDependencies
 from streams.store.world.files import FileSource
 from tests.builders import at_cosine, event, judging, policy, unit
 from tests.fakes.clock import StandingClock
@@ -27,7 +27,7 @@ class CountingEmbedder(SentenceEmbedder):
         super().__init__(VECTORS, characters_max=500)
         self.embedded = Counter[str]()
 
-    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+    async def embed(self, texts: Sequence[str]) -> list[TextVector]:
         self.embedded.update(texts)
         return await super().embed(texts)
 
@@ -40,8 +40,8 @@ def keeping() -> Policy:
     return policy(name="keeping", without_verdict={"match": "keep-both", "review": "keep-both"})
 
 
-def means(embedder: SentenceEmbedder) -> Means:
-    return Means(embedder, judging())
+def means(embedder: SentenceEmbedder) -> DecidingDependencies:
+    return DecidingDependencies(embedder, judging())
 
 
 def file(path: Path, *texts: str) -> tuple[FileSource, FieldMapping | None]:
@@ -91,7 +91,7 @@ def test_a_row_that_cannot_be_used_is_named_with_its_reason(tmp_path: Path) -> N
 
 def answers(**labels: str) -> list[LabelledPair]:
     texts = {"bees": (HIVES, BEES), "boats": (BOATS, BEES)}
-    given = {Near("acme/ana", *texts[name], 0.0): label for name, label in labels.items()}
+    given = {ComparedPair("acme/ana", *texts[name], 0.0): label for name, label in labels.items()}
     return trying.labelled_pairs(given)
 
 
@@ -103,7 +103,9 @@ async def test_a_policy_agrees_with_the_answers_that_it_decides_by() -> None:
 
 
 def test_few_answers_prove_no_rate_and_many_a_low_one() -> None:
-    pairs = [Near("acme/ana", f"Box {n} is full.", "Box 7 is empty.", 0.0) for n in range(400)]
+    pairs = [
+        ComparedPair("acme/ana", f"Box {n} is full.", "Box 7 is empty.", 0.0) for n in range(400)
+    ]
     few, many = (trying.labelled_pairs(dict.fromkeys(pairs[:n], "distinct")) for n in (3, 400))
     assert trying.provable(few) is None
     least = trying.provable(many)

@@ -9,7 +9,15 @@ from schemas.topics import EVENTS
 from streams.log.consumer import Consumer
 from streams.log.failures import RetryPolicy
 from streams.log.local_broker import LocalBroker
-from streams.model.ports import Committed, Fatal, Handled, Outgoing, Poison, Record, Transient
+from streams.model.ports import (
+    CommittedOffset,
+    Fatal,
+    HandledBatch,
+    LogRecord,
+    OutgoingRecord,
+    Poison,
+    Transient,
+)
 
 
 class Failing:
@@ -29,13 +37,13 @@ class Failing:
         self.claims += 1
         return 0
 
-    async def handle(self, partition: int, records: Sequence[Record]) -> Handled:
+    async def handle(self, partition: int, records: Sequence[LogRecord]) -> HandledBatch:
         del partition
         if self._left:
             self._left -= 1
             raise self._failure
         self.seen += [record.offset for record in records]
-        return Handled([], _acknowledged, metadata="noted")
+        return HandledBatch([], _acknowledged, metadata="noted")
 
     async def settle(self, partition: int) -> None:
         raise AssertionError(f"nobody looks after partition {partition} between two batches")
@@ -63,7 +71,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[LocalBroker]:
     """Make a log with three events."""
     made = LocalBroker(tmp_path / "log.sqlite3", indexed={})
     made.create(EVENTS.name, 1)
-    await made.append([Outgoing(EVENTS.name, 0, None, b"event")] * 3)
+    await made.append([OutgoingRecord(EVENTS.name, 0, None, b"event")] * 3)
     yield made
     made.close()
 
@@ -85,7 +93,7 @@ async def test_a_transient_failure_is_tried_again_with_growing_waits_and_loses_n
     assert waits.seconds == [0.1, 0.2, 0.3]
     assert lines[0] == "the log is locked; trying again in 0.1 s"
     assert process.claims == 4  # whatever was in memory may be wrong after a failure
-    assert await broker.committed("test", EVENTS.name, 0) == Committed(3, "noted")
+    assert await broker.committed("test", EVENTS.name, 0) == CommittedOffset(3, "noted")
 
 
 async def test_a_failure_that_stays_becomes_fatal_and_commits_nothing(broker: LocalBroker) -> None:

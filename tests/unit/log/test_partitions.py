@@ -17,13 +17,13 @@ from streams.log.failures import RetryPolicy
 from streams.log.local_broker import LocalBroker
 from streams.log.partitions import Partitions
 from streams.model.ports import (
-    Committed,
+    CommittedOffset,
     Fatal,
-    Handled,
+    HandledBatch,
+    LogRecord,
     NotYet,
-    Outgoing,
+    OutgoingRecord,
     Poison,
-    Record,
     Transient,
 )
 from tests.fakes.member import ReadingMember
@@ -76,7 +76,7 @@ class UnsureBroker(LocalBroker):
         """Where commits of a partition stand still."""
         self.committing: list[int] = []
 
-    async def append(self, records: Sequence[Outgoing]) -> list[int]:
+    async def append(self, records: Sequence[OutgoingRecord]) -> list[int]:
         await asyncio.sleep(0)
         partition = records[0].partition
         self._failures.strike("before the append", partition)
@@ -84,7 +84,9 @@ class UnsureBroker(LocalBroker):
         self._failures.strike("append", partition)
         return offsets
 
-    async def commit(self, group: str, topic: str, partition: int, position: Committed) -> None:
+    async def commit(
+        self, group: str, topic: str, partition: int, position: CommittedOffset
+    ) -> None:
         await asyncio.sleep(0)
         if partition in self.commits:
             await self.commits[partition].passed()
@@ -120,12 +122,12 @@ class Deciding:
         self.happened.append(f"claimed {partition} at {position}")
         return position
 
-    async def handle(self, partition: int, records: Sequence[Record]) -> Handled:
+    async def handle(self, partition: int, records: Sequence[LogRecord]) -> HandledBatch:
         self.lives[partition][-1] += [record.offset for record in records]
         await self._step("handle", partition)
         self.happened.append(f"handled {partition}")
         decisions = [decision(record.partition, record.offset) for record in records]
-        return Handled(decisions, _acknowledged, metadata="noted")
+        return HandledBatch(decisions, _acknowledged, metadata="noted")
 
     async def settle(self, partition: int) -> None:
         await self._step("settle", partition)
@@ -197,12 +199,12 @@ class Bench:
         for topic in (EVENTS.name, DECISIONS.name):
             self.log.create(topic, 2)
         for partition in (0, 1):
-            sent = [Outgoing(EVENTS.name, partition, None, b"event")] * events
+            sent = [OutgoingRecord(EVENTS.name, partition, None, b"event")] * events
             await LocalBroker.append(self.log, sent)
 
     async def publish(self, partition: int) -> None:
         """Append one more event; failures strike those who append decisions."""
-        await LocalBroker.append(self.log, [Outgoing(EVENTS.name, partition, None, b"event")])
+        await LocalBroker.append(self.log, [OutgoingRecord(EVENTS.name, partition, None, b"event")])
 
     async def assign(self, *partitions: int) -> None:
         """Have a group assign these, and wait until nothing more follows from that."""
@@ -220,7 +222,7 @@ class Bench:
         self.waits.elapse()
         await quiet()
 
-    async def committed(self, partition: int) -> Committed | None:
+    async def committed(self, partition: int) -> CommittedOffset | None:
         return await self.log.committed(GROUP, EVENTS.name, partition)
 
     async def decided(self, partition: int) -> list[int]:
@@ -228,17 +230,17 @@ class Bench:
         records = await self.log.read(DECISIONS.name, partition, 0, 1_000)
         return [int(record.value or b"") for record in records]
 
-    async def events(self, partition: int) -> list[Record]:
+    async def events(self, partition: int) -> list[LogRecord]:
         return await self.log.read(EVENTS.name, partition, 0, 1_000)
 
     async def assert_done(self, partition: int, events: int = EVENTS_EACH) -> None:
         """Every event has its one decision, in order, and the group's place is behind them."""
         assert await self.decided(partition) == list(range(events))
-        assert await self.committed(partition) == Committed(events, "noted")
+        assert await self.committed(partition) == CommittedOffset(events, "noted")
 
 
-def decision(partition: int, offset: int) -> Outgoing:
-    return Outgoing(DECISIONS.name, partition, None, str(offset).encode())
+def decision(partition: int, offset: int) -> OutgoingRecord:
+    return OutgoingRecord(DECISIONS.name, partition, None, str(offset).encode())
 
 
 async def quiet() -> None:
@@ -560,7 +562,7 @@ class TestWhatCannotBeMended:
         await bench.feed(1)
         await bench.feed()
         assert await bench.decided(0) == [0, 1]
-        assert await bench.committed(0) == Committed(2, "noted")
+        assert await bench.committed(0) == CommittedOffset(2, "noted")
 
     async def test_what_others_do_at_that_time_is_finished_before_the_end(
         self, bench: Bench
@@ -626,7 +628,7 @@ class TestSideBySide:
         assert (await bench.decided(0), await bench.committed(0)) == ([0, 1, 2, 3], None)
         gate.opened.set()
         await quiet()
-        assert await bench.committed(0) == Committed(4, "noted")
+        assert await bench.committed(0) == CommittedOffset(4, "noted")
 
     async def test_what_was_done_during_a_commit_is_committed_once(self, bench: Bench) -> None:
         gate = bench.log.commits[0] = Gate()
@@ -679,7 +681,7 @@ class TestRevocation:
         assert not any(said.startswith("released") for said in bench.process.happened)
         gate.opened.set()
         await revoking
-        assert await bench.committed(0) == Committed(2, "noted")
+        assert await bench.committed(0) == CommittedOffset(2, "noted")
         assert bench.process.happened[-3:] == ["handled 0", "released 0", "released 1"]
         await feeding
         assert (bench.partitions.held, bench.lines) == ({}, [])
@@ -690,7 +692,7 @@ class TestRevocation:
         await bench.partitions.revoked([0])
         await bench.partitions.handle([*await bench.events(0), *await bench.events(1)])
         assert bench.process.lives == {0: [[0, 1]], 1: [[0, 1, 2, 3, 4]]}
-        assert await bench.committed(0) == Committed(2, "noted")
+        assert await bench.committed(0) == CommittedOffset(2, "noted")
         await bench.assert_done(1)
 
     async def test_a_batch_that_waits_for_its_turn_is_left_out(self, bench: Bench) -> None:
@@ -705,7 +707,7 @@ class TestRevocation:
         gate.opened.set()
         await asyncio.gather(first, second, revoking)
         assert bench.process.lives[0] == [[0, 1]]
-        assert await bench.committed(0) == Committed(2, "noted")
+        assert await bench.committed(0) == CommittedOffset(2, "noted")
 
     async def test_it_waits_for_the_commit_of_the_last_batch_too(self, bench: Bench) -> None:
         """Else the next owner would begin with records that are done."""
@@ -819,12 +821,12 @@ class TestClose:
         assert not closing.done()
         gate.opened.set()
         await closing
-        assert await bench.committed(0) == Committed(2, "noted")
+        assert await bench.committed(0) == CommittedOffset(2, "noted")
         await feeding
         await bench.feed()
         await bench.partitions.handle(await bench.events(1))
         assert bench.process.lives == {0: [[0, 1]], 1: [[0, 1]]}
-        assert await bench.committed(1) == Committed(2, "noted")
+        assert await bench.committed(1) == CommittedOffset(2, "noted")
 
     @pytest.mark.parametrize("revoke_seconds", [0.01])
     async def test_a_batch_that_takes_too_long_is_cut_off(self, bench: Bench) -> None:
@@ -935,7 +937,7 @@ class World:
             fetched = await self._bench.member.fetch(limit)
             self._loop = asyncio.create_task(self._hand_over(fetched, turns))
 
-    async def _hand_over(self, fetched: Sequence[Record], turns: int) -> None:
+    async def _hand_over(self, fetched: Sequence[LogRecord], turns: int) -> None:
         await self.pass_turns(turns)
         await self._bench.partitions.handle(fetched)
 
@@ -959,7 +961,7 @@ class World:
             decided = await bench.log.end(DECISIONS.name, partition)
             mine = range(decided, min(decided + events, EVENTS_EACH * 2))
             await LocalBroker.append(bench.log, [decision(partition, offset) for offset in mine])
-            place = Committed(decided, "noted")
+            place = CommittedOffset(decided, "noted")
             await LocalBroker.commit(bench.log, GROUP, EVENTS.name, partition, place)
 
     async def finish(self) -> None:

@@ -19,17 +19,17 @@ from streams.memories_md.core.editing import (
     update_visits,
 )
 from streams.memories_md.core.entries import (
-    At,
     Document,
-    Entry,
-    Found,
+    EntryPosition,
     Header,
-    Invalidated,
+    Invalidation,
+    LocatedEntry,
     Location,
+    MemoryEntry,
     Meta,
     Retired,
     SupersededBy,
-    Tally,
+    VisitTally,
     entries,
 )
 from streams.memories_md.core.parsing import parse
@@ -61,7 +61,7 @@ The ninth stair breaks.
 **[NOTE] Gull** *(Ep1, T2)*
 It steals.
 """
-LAMP, STAIR, GULL = At(0, 4), At(0, 8), At(1, 1)
+LAMP, STAIR, GULL = EntryPosition(0, 4), EntryPosition(0, 8), EntryPosition(1, 1)
 
 
 def texts(document: Document) -> list[str]:
@@ -219,8 +219,8 @@ def test_of_a_header_only_what_differs_is_written_anew() -> None:
     [
         (SupersededBy("New stair", 48), '[Superseded at T48 by "New stair"]\n'),
         (SupersededBy('A "new" stair'), '[Superseded by "A "new" stair"]\n'),
-        (Invalidated("it was mended", 48), '[Invalidated at T48: "it was mended"]\n'),
-        (Invalidated("mended\nby Ana"), '[Invalidated: "mended&#10;by Ana"]\n'),
+        (Invalidation("it was mended", 48), '[Invalidated at T48: "it was mended"]\n'),
+        (Invalidation("mended\nby Ana"), '[Invalidated: "mended&#10;by Ana"]\n'),
     ],
 )
 def test_a_retired_entry_keeps_its_text_struck_through(retired: Retired, line: str) -> None:
@@ -234,13 +234,13 @@ def test_a_retired_entry_keeps_its_text_struck_through(retired: Retired, line: s
     ]
     entry = [found.entry for found in entries(parse(after))][1]
     assert (entry.retired, entry.text, entry.live) == (retired, "The ninth stair breaks.", False)
-    again = retire(document, STAIR, Invalidated("no"))
+    again = retire(document, STAIR, Invalidation("no"))
     assert lines_changed(after, render(again)) == ([line], ['[Invalidated: "no"]\n'])
 
 
 def test_an_entry_made_live_again_is_as_it_was() -> None:
     document = parse(FILE)
-    retired = retire(document, GULL, Invalidated("it was a tern", 9))
+    retired = retire(document, GULL, Invalidation("it was a tern", 9))
     assert "\n~~It steals.~~\n" in render(retired)
     revived = replace_header(retired, GULL, Header("NOTE", "Gull"))
     assert revived == document
@@ -248,7 +248,7 @@ def test_an_entry_made_live_again_is_as_it_was() -> None:
 
 def test_an_entry_struck_through_by_hand_stays_so() -> None:
     text = "## Location 7: Pier\n~~**[NOTE] Gull** *(Ep1)*~~\n~~It steals.~~\n"
-    after = render(replace_text(parse(text), At(0, 0), "It begs."))
+    after = render(replace_text(parse(text), EntryPosition(0, 0), "It begs."))
     assert after == "## Location 7: Pier\n**[NOTE] Gull** *(Ep1)*\n~~It begs.~~\n"
 
 
@@ -263,14 +263,14 @@ def test_an_entry_struck_through_by_hand_stays_so() -> None:
         (GULL, "**[NOTE] Gull** *(Ep1, T2)*\nIt steals.\n"),
     ],
 )
-def test_a_removed_entry_takes_nothing_with_it(at: At, gone: str) -> None:
+def test_a_removed_entry_takes_nothing_with_it(at: EntryPosition, gone: str) -> None:
     document = remove(parse(FILE), at)
     assert render(document) == FILE.replace(gone, "")
     assert parse(render(document)) == document
 
 
 def test_a_file_can_be_emptied_and_filled_again() -> None:
-    document = remove(parse("**[NOTE] Gull**\nIt steals.\n"), At(0, 0))
+    document = remove(parse("**[NOTE] Gull**\nIt steals.\n"), EntryPosition(0, 0))
     assert render(document) == ""
     filled = render(add_entry(document, PIER, FERRY, "At noon."))
     assert filled == render(add_entry(parse(""), PIER, FERRY, "At noon."))
@@ -279,7 +279,7 @@ def test_a_file_can_be_emptied_and_filled_again() -> None:
 def test_a_note_is_not_given_to_another_entry_by_a_removal() -> None:
     text = "## Location 7: Pier\n**[A] Mast**\n\n**[B] Sail**\nIt flaps.\n\nAna: it is torn.\n"
     with pytest.raises(ValueError, match="the entry above this one has no text"):
-        remove(parse(text), At(0, 2))
+        remove(parse(text), EntryPosition(0, 2))
 
 
 @pytest.mark.covers("B105", "D38")
@@ -306,8 +306,8 @@ def test_visits_of_an_unknown_location_are_refused() -> None:
         update_visits(parse(FILE), 8, 1, [])
 
 
-@pytest.mark.parametrize("at", [At(0, 0), At(0, 99), At(9, 0)])
-def test_an_edit_of_what_is_no_entry_is_refused(at: At) -> None:
+@pytest.mark.parametrize("at", [EntryPosition(0, 0), EntryPosition(0, 99), EntryPosition(9, 0)])
+def test_an_edit_of_what_is_no_entry_is_refused(at: EntryPosition) -> None:
     with pytest.raises(LookupError, match="no entry is at"):
         remove(parse(FILE), at)
 
@@ -385,7 +385,7 @@ FILES = st.sampled_from(
 )
 
 
-def written(some: Iterable[Found]) -> list[str]:
+def written(some: Iterable[LocatedEntry]) -> list[str]:
     """Return entries as they are written; the last line of a file may be given its end."""
     return [found.entry.written.rstrip("\r\n") for found in some]
 
@@ -409,15 +409,15 @@ def test_no_added_text_passes_for_structure(file: str, text: str, location: Loca
     assert "\x85" not in after
 
 
-EDITS: dict[str, Callable[[Document, At, str], Document]] = {
+EDITS: dict[str, Callable[[Document, EntryPosition, str], Document]] = {
     "text": replace_text,
     "superseded": lambda d, at, text: retire(d, at, SupersededBy(text, 4)),
-    "invalidated": lambda d, at, text: retire(d, at, Invalidated(text)),
+    "invalidated": lambda d, at, text: retire(d, at, Invalidation(text)),
     "title": lambda d, at, text: replace_header(d, at, replace(entry_at(d, at).header, title=text)),
     "goal": lambda d, at, text: replace_meta(d, at, Meta(goal=text)),
     "revived": lambda d, at, text: replace_header(d, at, Header("A", text)),
 }
-READ: dict[str, Callable[[Entry], object]] = {
+READ: dict[str, Callable[[MemoryEntry], object]] = {
     "text": lambda entry: entry.text,
     "superseded": lambda entry: getattr(entry.retired, "title", None),
     "invalidated": lambda entry: getattr(entry.retired, "reason", None),
@@ -443,13 +443,13 @@ def test_every_edit_is_read_back_and_changes_nothing_else(
         assert name == "text" or entry_at(document, at).text == before.text
 
 
-def entry_at(document: Document, at: At) -> Entry:
+def entry_at(document: Document, at: EntryPosition) -> MemoryEntry:
     part = document.sections[at.section].parts[at.part]
-    assert isinstance(part, Entry)
+    assert isinstance(part, MemoryEntry)
     return part
 
 
-def _outside(document: Document, at: At) -> tuple[str, str]:
+def _outside(document: Document, at: EntryPosition) -> tuple[str, str]:
     """Return the characters in front of an entry and behind it."""
     section = document.sections[at.section]
     entry = section.parts[at.part]
@@ -515,10 +515,10 @@ def test_entries_keep_their_places_while_others_are_edited_and_added() -> None:
     places = [found.at for found in entries(document)]
     for number, at in enumerate(places):
         document = replace_text(document, at, f"text {number}")
-        document = retire(document, at, Invalidated("so"))
+        document = retire(document, at, Invalidation("so"))
         document = add_entry(document, PIER, FERRY, f"news {number}")
         document = update_visits(document, 41, number, [])
     assert texts(document)[:2] == ["text 0", "text 1"]
     assert sorted(texts(document)[2:]) == ["news 0", "news 1", "news 2", "text 2"]
-    (tally,) = [part for part in document.sections[0].parts if isinstance(part, Tally)]
+    (tally,) = [part for part in document.sections[0].parts if isinstance(part, VisitTally)]
     assert tally.visits == 2

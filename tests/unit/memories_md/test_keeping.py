@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from schemas.base import DecisionId, MemoryId
 from schemas.memories import Memory, Turns
 from streams.memories_md.core.entries import Document, entries
-from streams.memories_md.core.keeping import InStep, Placed, in_step, standing
+from streams.memories_md.core.keeping import PlacedEntry, UpdatedFile, in_step, standing
 from streams.memories_md.core.mapping import entry_parts
 from streams.memories_md.core.parsing import parse
 from streams.memories_md.core.rendering import render
@@ -26,8 +26,10 @@ def kept(number: int, version: int, text: str, **fields: Any) -> Memory:
 
 
 def follow(
-    document: Document, memories: Sequence[Memory], placed: Mapping[MemoryId, Placed] | None = None
-) -> InStep:
+    document: Document,
+    memories: Sequence[Memory],
+    placed: Mapping[MemoryId, PlacedEntry] | None = None,
+) -> UpdatedFile:
     decided = frozenset[DecisionId]()
     return in_step(document, memories, placed or {}, world="coast", decided=decided, history=True)
 

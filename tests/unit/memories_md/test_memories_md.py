@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from schemas.memories import Persistence, Standing, Turns
 from streams.memories_md.core.checking import problems
 from streams.memories_md.core.entries import (
-    At,
     Document,
-    Entry,
+    EntryPosition,
+    FileProblem,
     Header,
-    Invalidated,
+    Invalidation,
     Location,
+    MemoryEntry,
     Meta,
-    Problem,
     SupersededBy,
-    Tally,
+    VisitTally,
     entries,
 )
 from streams.memories_md.core.parsing import parse
@@ -60,11 +60,11 @@ on the pile.~~
 HARBOUR = "## Location 3: Harbour\n\n### Memories\n\n"
 
 
-def read(text: str) -> list[Entry]:
+def read(text: str) -> list[MemoryEntry]:
     return [found.entry for found in entries(parse(text))]
 
 
-def only(text: str) -> Entry:
+def only(text: str) -> MemoryEntry:
     (entry,) = read(HARBOUR + text)
     return entry
 
@@ -81,7 +81,7 @@ def test_a_file_is_read_as_its_sections_and_entries() -> None:
         Location(41, "Lighthouse"),
         Location(7, "Pier"),
     ]
-    (tally,) = [part for part in document.sections[1].parts if isinstance(part, Tally)]
+    (tally,) = [part for part in document.sections[1].parts if isinstance(part, VisitTally)]
     assert (tally.visits, tally.episodes) == (3, ("1", "2", "07"))
     fields = [
         (found.line, entry.header, entry.meta, entry.text, entry.retired, entry.struck)
@@ -126,7 +126,7 @@ def test_a_file_is_read_as_its_sections_and_entries() -> None:
             Header("NOTE", "Crab", None, Standing.SUPERSEDED),
             Meta("2", Turns(first=7, last=7)),
             "A crab sits\non the pile.",
-            Invalidated('it was a "stone"', 9),
+            Invalidation('it was a "stone"', 9),
             True,
         ),
     ]
@@ -139,7 +139,7 @@ def test_an_entry_knows_where_it_is() -> None:
     for found in entries(document):
         assert document.sections[found.at.section].parts[found.at.part] is found.entry
         assert FILE.splitlines()[found.line - 1] == found.entry.written.splitlines()[0]
-    assert next(entries(document)).at == At(1, 4)
+    assert next(entries(document)).at == EntryPosition(1, 4)
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ def test_reading_goes_on_behind_what_is_malformed() -> None:
 
 def test_a_problem_quotes_only_the_beginning_of_a_long_line() -> None:
     (problem,) = problems(parse(f"{HARBOUR}**[{'x' * 10_000}\n"))
-    assert problem == Problem(5, problem.message)
+    assert problem == FileProblem(5, problem.message)
     assert len(problem.message) < 200
 
 

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.memories_md.core.entries import Document, Entry, Invalidated, SupersededBy, entries
+from streams.memories_md.core.entries import (
+    Document,
+    Invalidation,
+    MemoryEntry,
+    SupersededBy,
+    entries,
+)
 from streams.memories_md.core.parsing import parse
 from streams.memories_md.core.rendering import render
 from streams.memories_md.core.supersession import damages, repaired
@@ -115,7 +121,7 @@ def test_what_nobody_explains_stays_and_says_so() -> None:
     document = at_the_pier("**[NOTE - SUPERSEDED] Ferry** *(Ep1, T5)*\n~~It leaves at 9.~~\n\n")
     assert told(document) == [(3, "unexplained")]
     [found] = entries(mended(document))
-    assert found.entry.retired == Invalidated("superseded, and by what is not known")
+    assert found.entry.retired == Invalidation("superseded, and by what is not known")
     assert (found.entry.text, found.entry.live) == ("It leaves at 9.", False)
 
 
@@ -189,9 +195,9 @@ def steps(document: Document) -> int:
     return count
 
 
-def _reaches_a_live_one(start: Entry, all_: list[Entry]) -> bool:
+def _reaches_a_live_one(start: MemoryEntry, all_: list[MemoryEntry]) -> bool:
     """Tell whether some way of successors, each another entry, leads to a live one."""
-    seen: list[Entry] = []
+    seen: list[MemoryEntry] = []
     open_ = [start]
     while open_:
         one = open_.pop()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from schemas.turns import Place, State
-from streams.memory.app.journal import Journal, Outcome, journal
+from streams.memory.app.journal import ActionResult, Journal, journal
 from streams.store.app import settings
 from tests.commands.extract.test_extract import remembered
 from tests.standin.llm import LlmServer, Reply, in_turn, said
@@ -40,7 +40,7 @@ def opened(
     return journal(chosen, world="zork", episode=episode, llm=llm is not None)
 
 
-async def go_down(agent: Journal) -> Outcome:
+async def go_down(agent: Journal) -> ActionResult:
     return await agent.record_action_outcome(CELLAR, "go down", BARS, FIRST)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from schemas.decisions import Insert
 from schemas.events import Event
-from streams.memory.app.queueing import BATCH_EVENTS, Cluster, Queue, Told
+from streams.memory.app.queueing import BATCH_EVENTS, Cluster, EventResult, Queue
 from streams.model.ports import Index, Unreachable
 from streams.store.app.client import Response, is_again
 from streams.store.app.cluster_client import NO_WAITING, ClusterClient, Waiting
@@ -65,7 +65,7 @@ def of_cluster(bench: Bench, seconds: float) -> Cluster:
     return Cluster(waiting, ClusterClient(bench.log, index, NO_WAITING), bench.log)
 
 
-async def together(queue: Queue, *asked: Sequence[Event]) -> list[list[Told]]:
+async def together(queue: Queue, *asked: Sequence[Event]) -> list[list[EventResult]]:
     return await asyncio.gather(*(queue.decide(events) for events in asked))
 
 

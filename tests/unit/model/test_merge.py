@@ -9,8 +9,8 @@ from streams.judges.lexicons import english
 from streams.model.identity import normalised
 from streams.model.merge import (
     Faults,
-    Joined,
-    Part,
+    MergedText,
+    MergePart,
     append,
     contains,
     keep_better,
@@ -128,11 +128,11 @@ def test_a_sentence_that_leans_on_context_is_the_same_only_behind_the_same_sente
     assert contains(text, other) is expected
 
 
-def part(origin: str, text: str, hour: int = 0, *sources: str) -> Part:
-    return Part(origin, text, later(hour), sources)
+def part(origin: str, text: str, hour: int = 0, *sources: str) -> MergePart:
+    return MergePart(origin, text, later(hour), sources)
 
 
-def told(*texts: str) -> list[Part]:
+def told(*texts: str) -> list[MergePart]:
     """Return parts "0", "1", … of texts, each said an hour after the one before."""
     return [part(str(number), text, number) for number, text in enumerate(texts)]
 
@@ -148,7 +148,7 @@ def test_appending_goes_from_the_oldest_text_to_the_newest_each_sentence_once() 
         part("b", CHESS, 1),
         part("a", "Ana hikes every weekend", 0),
     ]
-    assert append(parts, READINGS) == Joined(
+    assert append(parts, READINGS) == MergedText(
         f"{CHESS} Cy swims at dawn. {HIKES}",
         Composition(
             strategy="append",
@@ -241,7 +241,7 @@ def test_nothing_is_shown_that_no_source_says(parts: list[str]) -> None:
 @pytest.mark.covers("B45")
 def test_the_better_text_is_shown_as_it_is() -> None:
     parts = told(HIKES, f"{HIKES} {CHESS}")
-    assert keep_better(parts, "0") == Joined(
+    assert keep_better(parts, "0") == MergedText(
         HIKES, Composition(strategy="keep-better", sentences=(HIKES,), origins=("0",))
     )
 
@@ -263,7 +263,7 @@ def test_the_newest_text_is_shown_whatever_the_order() -> None:
 )
 def test_a_wording_that_keeps_all_sentences_is_taken(text: str) -> None:
     parts = told("Lives in Paris.", "Works at Google as an engineer.")
-    assert worded(parts, text, READINGS) == Joined(text.strip(), Composition(strategy="llm"))
+    assert worded(parts, text, READINGS) == MergedText(text.strip(), Composition(strategy="llm"))
 
 
 @pytest.mark.covers("B32", "S1.17", "D20")

@@ -4,13 +4,13 @@ from hypothesis import strategies as st
 
 from schemas.decisions import Band
 from streams.model.bands import Bands
-from streams.model.neighbours import Neighbour, Stored, rank
+from streams.model.neighbours import Neighbour, StoredMemory, rank
 from tests.builders import at_cosine, identity, memory, policy, stored, unit, worded
 
 BANDS: Bands = policy().bands
 
 
-def candidate(number: int, cosine: float) -> Stored:
+def candidate(number: int, cosine: float) -> StoredMemory:
     return stored(vector=at_cosine(cosine), id=identity(number))
 
 
@@ -43,7 +43,7 @@ def test_a_memory_is_as_near_as_its_nearest_wording_and_tells_how_near_its_shown
 
 
 def test_a_candidate_without_a_vector_is_not_measured() -> None:
-    assert rank(unit(1), [Stored(memory(), None)], bands=BANDS, floor=-1, limit=8) == []
+    assert rank(unit(1), [StoredMemory(memory(), None)], bands=BANDS, floor=-1, limit=8) == []
 
 
 @given(
@@ -53,7 +53,7 @@ def test_a_candidate_without_a_vector_is_not_measured() -> None:
     st.integers(1, 5),
 )
 def test_whoever_nominates_in_whatever_order_the_result_is_the_same(
-    found: list[Stored], limit: int
+    found: list[StoredMemory], limit: int
 ) -> None:
     near = rank(unit(1), found, bands=BANDS, floor=0.5, limit=limit)
     everyone = rank(

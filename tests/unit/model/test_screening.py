@@ -9,16 +9,18 @@ from hypothesis import strategies as st
 
 from schemas.base import LABEL_MAX
 from streams.model.policy import Privacy
-from streams.model.screening import Screening, Spotted, screened
+from streams.model.screening import Screening, SensitiveSpan, screened
 from tests.builders import event
 
 MASK = Privacy(secrets="mask", personal="mask")
 
 
-def spot(text: str) -> Sequence[Spotted]:
+def spot(text: str) -> Sequence[SensitiveSpan]:
     """Find k1, k2 … as keys, and a@b as addresses."""
-    keys = [Spotted("secret", "key", *found.span()) for found in re.finditer(r"k\d+", text)]
-    people = [Spotted("personal", "address", *one.span()) for one in re.finditer(r"\w@\w+", text)]
+    keys = [SensitiveSpan("secret", "key", *found.span()) for found in re.finditer(r"k\d+", text)]
+    people = [
+        SensitiveSpan("personal", "address", *one.span()) for one in re.finditer(r"\w@\w+", text)
+    ]
     return [*people, *keys]
 
 

@@ -8,7 +8,7 @@ import pytest
 from schemas.decisions import Insert, Merge, Reinforce, Replace
 from schemas.events import Remember
 from streams.index.exact import ExactIndex
-from streams.model.neighbours import Stored
+from streams.model.neighbours import StoredMemory
 from streams.model.ports import NoAnswer, Query, Transient, Unreachable
 from tests.builders import at_cosine, event, later, unit
 from tests.support.deciding import Wordings, World
@@ -208,7 +208,7 @@ class Unanswering(ExactIndex):
         super().__init__()
         self.searches = 0
 
-    async def search(self, queries: Sequence[Query]) -> list[list[Stored]]:
+    async def search(self, queries: Sequence[Query]) -> list[list[StoredMemory]]:
         self.searches += 1
         if self.searches == 1:
             raise Unreachable("connection refused")
@@ -229,7 +229,7 @@ async def test_a_search_that_fails_is_tried_again_and_nothing_is_stored_unchecke
 class Crashing(ExactIndex):
     """Goes away before anything is retired."""
 
-    async def write(self, changes: Sequence[Stored]) -> None:
+    async def write(self, changes: Sequence[StoredMemory]) -> None:
         if not all(change.memory.live for change in changes):
             raise Unreachable("connection reset")
         await super().write(changes)

@@ -12,8 +12,8 @@ from schemas.memories import Memory
 from streams.model.embedding import Vector
 from streams.model.neighbours import Neighbour
 from streams.model.verdict import Judgement
-from streams.recall.core.loading import Entry, Found, Told, entries, near, tell
-from streams.stage.core.consolidation import Related
+from streams.recall.core.loading import Candidate, EntryText, FactEntry, entries, near, tell
+from streams.stage.core.consolidation import RelatedPair
 from streams.text.reading import TextAnalyzer
 from tests.builders import at_cosine, later, memory, policy, unit
 from tests.support.deciding import lexicon
@@ -22,21 +22,23 @@ READINGS = TextAnalyzer(lexicon())
 MOST = 600
 
 
-def found(name: str, vector: Vector | None = None, hours: float = 0, **fields: Any) -> Found:
+def found(name: str, vector: Vector | None = None, hours: float = 0, **fields: Any) -> Candidate:
     known = memory(name, id=name, last_seen_at=later(hours), **fields)
-    return Found(known, unit(1) if vector is None else vector)
+    return Candidate(known, unit(1) if vector is None else vector)
 
 
-def related(newer: Found, older: Found, verdict: Verdict, *findings: Finding) -> Related:
+def related(
+    newer: Candidate, older: Candidate, verdict: Verdict, *findings: Finding
+) -> RelatedPair:
     neighbour = Neighbour(older.memory, 0.8, Band.REVIEW)
-    return Related(newer.memory, neighbour, Judgement(verdict, "test", findings=findings))
+    return RelatedPair(newer.memory, neighbour, Judgement(verdict, "test", findings=findings))
 
 
-def together(all_of: Sequence[Memory]) -> Told:
-    return Told(" / ".join(one.id for one in all_of), "joined")
+def together(all_of: Sequence[Memory]) -> EntryText:
+    return EntryText(" / ".join(one.id for one in all_of), "joined")
 
 
-def texts(shown: Sequence[Entry]) -> list[str]:
+def texts(shown: Sequence[FactEntry]) -> list[str]:
     return [entry.told.text for entry in shown]
 
 
@@ -94,8 +96,8 @@ def test_what_cannot_be_told_as_one_falls_apart_again() -> None:
     a, b, c = found("a"), found("b"), found("c")
     relations = [related(c, a, Verdict.SAME)]
 
-    def refuse(all_of: Sequence[Memory]) -> Told | None:
-        return None if len(all_of) > 1 else Told(all_of[0].text, "alone")
+    def refuse(all_of: Sequence[Memory]) -> EntryText | None:
+        return None if len(all_of) > 1 else EntryText(all_of[0].text, "alone")
 
     assert texts(entries([a, b, c], relations, policy(), refuse)) == ["a", "b", "c"]
 
@@ -124,7 +126,7 @@ def test_every_memory_is_in_exactly_one_entry_whatever_judges_say_or_leave_out(
     assert first == sorted(first)
 
 
-def told(*said: str, most: int = MOST) -> Told | None:
+def told(*said: str, most: int = MOST) -> EntryText | None:
     memories = [
         memory(text, id=f"memory {at}", last_seen_at=later(at)) for at, text in enumerate(said)
     ]
@@ -133,18 +135,18 @@ def told(*said: str, most: int = MOST) -> Told | None:
 
 @pytest.mark.covers("S4.15")
 def test_the_most_complete_member_stands_where_it_says_all() -> None:
-    assert told("Ana likes tea.") == Told("Ana likes tea.", "alone")
-    assert told("Ana likes tea.", "Ana likes hot tea.", "ana likes  tea") == Told(
+    assert told("Ana likes tea.") == EntryText("Ana likes tea.", "alone")
+    assert told("Ana likes tea.", "Ana likes hot tea.", "ana likes  tea") == EntryText(
         "Ana likes hot tea.", "says-all"
     )
 
 
 @pytest.mark.covers("S4.15", "S4.29")
 def test_otherwise_all_sentences_are_shown_each_once_and_oldest_first() -> None:
-    assert told("Ana likes tea.", "Ana likes tea. She has it at four.") == Told(
+    assert told("Ana likes tea.", "Ana likes tea. She has it at four.") == EntryText(
         "Ana likes tea. She has it at four.", "says-all"
     )
-    assert told("Ana likes strong coffee.", "Strong coffee keeps Ana awake.") == Told(
+    assert told("Ana likes strong coffee.", "Strong coffee keeps Ana awake.") == EntryText(
         "Ana likes strong coffee. Strong coffee keeps Ana awake.", "joined"
     )
 
@@ -153,4 +155,4 @@ def test_otherwise_all_sentences_are_shown_each_once_and_oldest_first() -> None:
 def test_a_text_of_many_is_no_longer_than_a_merge_may_be() -> None:
     said = "Ana likes strong coffee.", "Strong coffee keeps Ana awake."
     assert told(*said, most=40) is None
-    assert told(said[0], said[0], most=5) == Told(said[0], "says-all")
+    assert told(said[0], said[0], most=5) == EntryText(said[0], "says-all")

@@ -9,11 +9,18 @@ from schemas.base import ScopeName
 from schemas.decisions import Verdict
 from streams.index.exact import ExactIndex
 from streams.model.embedding import Vector
-from streams.model.neighbours import Stored
+from streams.model.neighbours import StoredMemory
 from streams.model.policy import Policy
 from streams.model.ports import NoAnswer, Query, Wording
 from streams.model.verdict import Opinion, Pair
-from streams.recall.flow import OVER_FETCH, Bounds, How, Loaded, Loader, Wanted
+from streams.recall.flow import (
+    OVER_FETCH,
+    Bounds,
+    CombiningOptions,
+    LoadedEntries,
+    Loader,
+    ScopeSearch,
+)
 from streams.stage.flow.judging import Judging
 from streams.store.app import policies
 from streams.text.reading import TextAnalyzer
@@ -25,7 +32,7 @@ from tests.support.deciding import lexicon
 
 QUERY = "what does Ana drink?"
 SCOPE = ScopeName("acme/ana")
-HOW = How(deduplicate=True, similarity_min=0.6, verify="built-in")
+HOW = CombiningOptions(deduplicate=True, similarity_min=0.6, verify="built-in")
 BOUNDS = Bounds(candidates_max=200, pairs_max=1_000, kept_max=1_000)
 NOUNS = ("mug", "cup", "pot", "jug", "jar", "can", "tin", "box", "bag", "urn", "vat", "tub")
 
@@ -37,7 +44,7 @@ class CountingIndex(ExactIndex):
         super().__init__()
         self.limits: list[int] = []
 
-    async def search(self, queries: Sequence[Query]) -> list[list[Stored]]:
+    async def search(self, queries: Sequence[Query]) -> list[list[StoredMemory]]:
         self.limits += [query.limit for query in queries]
         return await super().search(queries)
 
@@ -63,13 +70,15 @@ class World:
     async def keep(self, texts: Sequence[str], vectors: Sequence[Vector]) -> None:
         await self.index.write(
             [
-                Stored(memory(text, id=identity(at), last_seen_at=later(at)), vector)
+                StoredMemory(memory(text, id=identity(at), last_seen_at=later(at)), vector)
                 for at, (text, vector) in enumerate(zip(texts, vectors, strict=True), 1)
             ]
         )
 
-    async def load(self, limit: int = 10, how: How = HOW, lexical_weight: float = 0.0) -> Loaded:
-        wanted = Wanted(SCOPE, QUERY, limit, how, lexical_weight)
+    async def load(
+        self, limit: int = 10, how: CombiningOptions = HOW, lexical_weight: float = 0.0
+    ) -> LoadedEntries:
+        wanted = ScopeSearch(SCOPE, QUERY, limit, how, lexical_weight)
         embedder = FakeEmbedder({QUERY: (1, 0, 0, 0, 0, 0, 0, 0)})
         return await self.loader.load(self.index, embedder, wanted)
 
@@ -90,12 +99,12 @@ def repeats(count: int) -> list[str]:
     return [said[at % 3].format(NOUNS[at // 3]) for at in range(count)]
 
 
-def shown(loaded: Loaded) -> list[int]:
+def shown(loaded: LoadedEntries) -> list[int]:
     """Return how many memories each entry has."""
     return [len(entry.members) for entry in loaded.entries]
 
 
-def ids(loaded: Loaded) -> list[str]:
+def ids(loaded: LoadedEntries) -> list[str]:
     return [one.memory.id for entry in loaded.entries for one in entry.members]
 
 
@@ -229,7 +238,7 @@ async def test_what_was_judged_and_worded_is_kept_until_a_memory_changes() -> No
         assert [one.told.way for one in (await world.load(how=by_model)).entries] == ["worded"]
     assert (len(world.judge.asked), len(wording.asked)) == (1, 1)
     changed = memory("Ana keeps a teapot.", id=identity(1), version=2, last_seen_at=later(9))
-    await world.index.write([Stored(changed, unit(1))])
+    await world.index.write([StoredMemory(changed, unit(1))])
     await world.load(how=by_model)
     assert (len(world.judge.asked), len(wording.asked)) == (2, 2)
 

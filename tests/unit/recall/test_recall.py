@@ -14,10 +14,10 @@ from streams.model.identity import normalised
 from streams.recall.core.recall import (
     BUDGET,
     FIRST_VISIT,
-    Block,
-    Near,
-    Recalled,
-    Why,
+    PromptBlock,
+    QuerySimilarity,
+    RecalledMemory,
+    RecallReason,
     block_of_scope,
     block_of_several,
     choose,
@@ -53,16 +53,16 @@ def retired(number: int, status: Standing = Standing.SUPERSEDED, **fields: Any) 
     return of(number, status=status, superseded=gone, **fields)
 
 
-def lines(block: Block) -> list[str]:
+def lines(block: PromptBlock) -> list[str]:
     return block.text.split("\n")
 
 
-def block_of(memories: Sequence[Memory], budget: int = 10_000, **limits: int) -> Block:
+def block_of(memories: Sequence[Memory], budget: int = 10_000, **limits: int) -> PromptBlock:
     chosen = choose(memories, **limits)
     return block_of_scope(SCOPE, memories, chosen, count=count_words, budget=budget)
 
 
-def shown(recalled: Sequence[Recalled]) -> list[str]:
+def shown(recalled: Sequence[RecalledMemory]) -> list[str]:
     return [one.memory.text for one in recalled if one.shown]
 
 
@@ -115,8 +115,8 @@ def test_the_order_of_a_block(known: list[Memory], lasting: int, recent: int) ->
     live = [one for one in known if one.live]
     assert all(one.live for one in seen)
     assert len(seen) <= lasting + recent
-    assert sum(one.why is Why.LASTING for one in block.recalled) <= lasting
-    assert len(seen) == len(live) or sum(one.why is Why.RECENT for one in chosen) == recent
+    assert sum(one.why is RecallReason.LASTING for one in block.recalled) <= lasting
+    assert len(seen) == len(live) or sum(one.why is RecallReason.RECENT for one in chosen) == recent
     tentative = [one.status is Standing.TENTATIVE for one in seen]
     assert tentative == sorted(tentative)
     for first, second in pairwise(seen):
@@ -249,10 +249,12 @@ def test_five_that_last_and_the_five_newest_of_the_others_are_shown() -> None:
     kinds = ("core", "permanent", None, "ephemeral")
     known = [of(n, persistence=kinds[n % 4]) for n in range(24)]
     chosen = choose(known)
-    by_why = {why: {one.memory.text for one in chosen if one.why is why} for why in Why}
-    assert by_why[Why.LASTING] == {f"Fact {n}." for n in (0, 4, 8, 12, 16, 20)} - {"Fact 0."}
-    assert by_why[Why.RECENT] == {f"Fact {n}." for n in (23, 22, 21, 19, 18)}
-    assert len(by_why[Why.BEYOND_NUMBER]) == 14
+    by_why = {why: {one.memory.text for one in chosen if one.why is why} for why in RecallReason}
+    assert by_why[RecallReason.LASTING] == {f"Fact {n}." for n in (0, 4, 8, 12, 16, 20)} - {
+        "Fact 0."
+    }
+    assert by_why[RecallReason.RECENT] == {f"Fact {n}." for n in (23, 22, 21, 19, 18)}
+    assert len(by_why[RecallReason.BEYOND_NUMBER]) == 14
     assert block_of(known).text.endswith("(14 more not shown)")
     assert len(shown(block_of(known, lasting_max=1, recent_max=0).recalled)) == 1
 
@@ -261,15 +263,15 @@ def test_a_danger_lasts_unless_it_is_said_to_pass() -> None:
     old = of(0, category="danger")
     passing = of(1, category="danger", persistence="ephemeral")
     chosen = choose([old, passing, *(of(n) for n in range(2, 9))])
-    assert {one.memory.id: one.why for one in chosen}[old.id] is Why.LASTING
-    assert {one.memory.id: one.why for one in chosen}[passing.id] is Why.BEYOND_NUMBER
+    assert {one.memory.id: one.why for one in chosen}[old.id] is RecallReason.LASTING
+    assert {one.memory.id: one.why for one in chosen}[passing.id] is RecallReason.BEYOND_NUMBER
 
 
 def test_what_is_too_long_keeps_nothing_shorter_out() -> None:
     known = [of(1, "word " * 400, category="danger"), of(2, "Short."), of(3, "Brief.")]
     block = block_of(known, budget=BUDGET)
     assert shown(block.recalled) == ["Brief.", "Short."]
-    assert [one.why for one in block.recalled if not one.shown] == [Why.OVER_BUDGET]
+    assert [one.why for one in block.recalled if not one.shown] == [RecallReason.OVER_BUDGET]
     assert lines(block)[-1] == "(1 more not shown)"
 
 
@@ -290,18 +292,18 @@ def test_each_candidate_is_counted_once() -> None:
 def test_with_a_query_the_nearest_come_first_and_the_uncertain_last() -> None:
     known = [of(1), of(2), of(3, status="tentative"), of(4), of(5), retired(6)]
     cosines = (0.2, 0.4, 0.9, 0.3, 0.1)
-    scores = {one.id: Near(cosine) for one, cosine in zip(known, cosines, strict=False)}
+    scores = {one.id: QuerySimilarity(cosine) for one, cosine in zip(known, cosines, strict=False)}
     chosen = nearest(known, scores, number=4)
     assert shown(chosen) == ["Fact 2.", "Fact 4.", "Fact 1.", "Fact 3."]
     assert [(one.why, one.similarity) for one in chosen[4:]] == [
-        (Why.BEYOND_NUMBER, 0.1),
-        (Why.SUPERSEDED, None),
+        (RecallReason.BEYOND_NUMBER, 0.1),
+        (RecallReason.SUPERSEDED, None),
     ]
 
 
 def test_across_scopes_each_memory_names_its_own() -> None:
     known = [of(1, scope="acme/ana"), of(2, scope="acme/bo", observation_count=2)]
-    chosen = nearest(known, {one.id: Near(0.5) for one in known}, number=9, several=True)
+    chosen = nearest(known, {one.id: QuerySimilarity(0.5) for one in known}, number=9, several=True)
     block = block_of_several("acme", chosen, count=count_words)
     assert lines(block) == [
         "Memory of acme and below",
@@ -346,7 +348,9 @@ def test_a_block_tells_programs_what_became_of_each_memory() -> None:
 def test_a_line_says_what_contradicts_it_and_since_when() -> None:
     """What says otherwise is cut, for it is no memory of the block; how many more is counted."""
     other = of(30, "The office opens at 8 am, " + "and that is known to all, " * 5)
-    told = Recalled(of(1, "The office opens at 9 am."), Why.RECENT, conflicts=(other, of(3)))
+    told = RecalledMemory(
+        of(1, "The office opens at 9 am."), RecallReason.RECENT, conflicts=(other, of(3))
+    )
     block = block_of_scope(SCOPE, [told.memory], [told], count=count_words, budget=100)
     assert lines(block)[1] == (
         '- The office opens at 9 am. (2026-03-01; in conflict with "The office opens at 8 am, and '

@@ -14,11 +14,11 @@ from streams.index.exact import ExactIndex
 from streams.log.memory_log import MemoryLog
 from streams.model.embedding import Vector, pack
 from streams.model.fences import Epoch
-from streams.model.neighbours import Stored
+from streams.model.neighbours import StoredMemory
 from streams.model.ports import Fatal, NoStore
-from streams.recall.app.recalling import Asked, Recaller, nothing
+from streams.recall.app.recalling import Recaller, RecallRequest, nothing
 from streams.recall.app.recalling import recalled as of_index
-from streams.recall.core.recall import Block
+from streams.recall.core.recall import PromptBlock
 from streams.stage.core.decide import target_of
 from streams.stage.core.survivorship import seen_again
 from streams.stage.flow.decisions import decision_record, fence_record
@@ -66,10 +66,10 @@ async def log_of(*decisions: Change) -> MemoryLog:
     return log
 
 
-async def recalled(**asked: Any) -> Block:
+async def recalled(**asked: Any) -> PromptBlock:
     log = await log_of(*(insert(kept, vector) for kept, vector in KNOWN))
     recaller = Recaller(log, lambda: EMBEDDER, words)
-    return await recaller.recall(Asked.model_validate({"query": "boats", **asked}))
+    return await recaller.recall(RecallRequest.model_validate({"query": "boats", **asked}))
 
 
 async def test_the_nearest_of_a_scope_come_first() -> None:
@@ -106,7 +106,7 @@ async def test_a_memory_is_found_by_another_wording_and_shown_by_its_text() -> N
         }
     )
     recaller = Recaller(await log_of(boat, again), lambda: EMBEDDER, words)
-    block = await recaller.recall(Asked.model_validate({"scope": ANA, "query": "boats"}))
+    block = await recaller.recall(RecallRequest.model_validate({"scope": ANA, "query": "boats"}))
     [one] = block.recalled
     assert (one.memory.text, one.similarity, one.wording) == ("A dinghy.", 1.0, "A little boat.")
     assert block.text.split("\n") == ["Memory of acme/ana", "- A dinghy. (seen 2x)"]
@@ -115,7 +115,7 @@ async def test_a_memory_is_found_by_another_wording_and_shown_by_its_text() -> N
 
 async def index_of(*known: tuple[Memory, Vector]) -> ExactIndex:
     index = ExactIndex()
-    await index.write([Stored(kept, vector) for kept, vector in known])
+    await index.write([StoredMemory(kept, vector) for kept, vector in known])
     return index
 
 
@@ -138,7 +138,7 @@ def nobody(query: str) -> Awaitable[Vector]:
 async def test_where_nothing_is_kept_the_nearest_scopes_are_named_apart_from_the_block(
     asked: dict[str, Any], most: int | None, told: str | None
 ) -> None:
-    wanted = Asked.model_validate(asked)
+    wanted = RecallRequest.model_validate(asked)
     index = await index_of(*KNOWN)
     block = await of_index(index, wanted, nobody, words)
     said = await nothing(index, block, wanted, named=lambda one: one != BEN, most=most)
@@ -152,8 +152,8 @@ async def test_a_scope_of_retired_memories_alone_has_none_and_nor_has_any_other(
         "A raft.", id=identity(1), scope=ANA, status=Standing.SUPERSEDED, superseded=gone
     )
     index = await index_of((retired, unit(1)))
-    block = await of_index(index, Asked(scope=ANA), nobody, words)
-    assert await nothing(index, block, Asked(scope=ANA)) == f"scope {ANA} has no memories"
+    block = await of_index(index, RecallRequest(scope=ANA), nobody, words)
+    assert await nothing(index, block, RecallRequest(scope=ANA)) == f"scope {ANA} has no memories"
 
 
 async def test_where_nothing_is_kept_no_model_is_asked_for() -> None:
@@ -161,7 +161,7 @@ async def test_where_nothing_is_kept_no_model_is_asked_for() -> None:
         raise AssertionError
 
     recaller = Recaller(await log_of(), load, words)
-    asked = Asked(scope=ANA, query="boats")
+    asked = RecallRequest(scope=ANA, query="boats")
     assert (await recaller.recall(asked)).text == "First visit - no prior experiences"
 
 
@@ -169,7 +169,7 @@ async def test_vectors_of_another_model_are_not_compared() -> None:
     log = await log_of(insert(*KNOWN[0]))
     other = FakeEmbedder({"boats": (1, 0)}, model="other")
     with pytest.raises(Fatal, match="holds vectors of fake, and this process makes those of other"):
-        await Recaller(log, lambda: other, words).recall(Asked(scope=ANA, query="boats"))
+        await Recaller(log, lambda: other, words).recall(RecallRequest(scope=ANA, query="boats"))
 
 
 async def test_decisions_that_do_not_add_up_are_no_store() -> None:
@@ -179,4 +179,4 @@ async def test_decisions_that_do_not_add_up_are_no_store() -> None:
     late = Reinforce(**made(9, seen, Reason.SAME_FACT), target=target)
     recaller = Recaller(await log_of(insert(*KNOWN[0]), late), lambda: EMBEDDER, words)
     with pytest.raises(NoStore, match=r"memory.decisions/0: .*; restore the log from a copy"):
-        await recaller.recall(Asked(scope=ANA))
+        await recaller.recall(RecallRequest(scope=ANA))

@@ -16,10 +16,10 @@ from schemas.decisions import Ignore, Insert, Reason, Reinforce, Replace
 from schemas.events import Answer, Remember, Seen
 from schemas.outcomes import Review, Stage
 from schemas.topics import DECISIONS, EVENTS, REVIEWS
-from streams.dead_letters.flow import Letter, Readable, again, input_record
+from streams.dead_letters.flow import DecodedInput, Letter, again, input_record
 from streams.model.embedding import Vector
 from streams.model.identity import review_id
-from streams.model.ports import Outgoing, Poison
+from streams.model.ports import OutgoingRecord, Poison
 from streams.model.scope import partition_of
 from streams.reviews.app import answer_to
 from streams.sinks.sqlite import SqliteSink
@@ -216,7 +216,7 @@ async def test_the_split_into_batches_changes_nothing(tmp_path: Path, batch: int
 
 async def test_an_answer_in_the_wrong_place_is_sent_on_and_decided_there(bench: Bench) -> None:
     answer = answering(await asked(bench), "same")
-    await bench.log.append([Outgoing(EVENTS.name, 0, b"who", EVENT.encode(answer))])
+    await bench.log.append([OutgoingRecord(EVENTS.name, 0, b"who", EVENT.encode(answer))])
     forwarded, settled = await bench.decide()
     assert (forwarded.kind, type(settled)) == ("forward", Replace)
 
@@ -235,7 +235,7 @@ def test_an_answer_that_failed_is_published_again_as_any_event() -> None:
     letter = dead_letter(record(EVENT.encode(answer)), Stage.DECIDE, Poison("too long"))
     open_ = Letter(letter, 1, "open", [0])
     event_again = again(open_)
-    assert isinstance(event_again, Readable)
+    assert isinstance(event_again, DecodedInput)
     assert event_again.said == answer
     published = input_record(open_, event_again, 6)
     assert (published.key, published.value) == (b"acme/ana", EVENT.encode(answer))

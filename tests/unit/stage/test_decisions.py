@@ -13,20 +13,20 @@ from schemas.topics import DECISIONS
 from streams.log.local_broker import LocalBroker
 from streams.log.memory_log import MemoryLog
 from streams.model.embedding import pack
-from streams.model.fences import Epoch, Reached
-from streams.model.ports import Fatal, Outgoing, Record
-from streams.stage.core.case import Case, Encoded
+from streams.model.fences import Epoch, ReadPosition
+from streams.model.ports import Fatal, LogRecord, OutgoingRecord
+from streams.stage.core.case import Case, EncodedVector
 from streams.stage.core.decide import add, forward
 from streams.stage.flow.decisions import (
     EPOCH_HEADER,
     FENCE_HEADER,
     INDEXED,
+    CountedDecision,
     DecisionsReader,
-    Fenced,
     Fences,
-    Logged,
-    Refused,
-    Why,
+    LoggedFence,
+    UncountedReason,
+    UncountedRecord,
     decision_record,
     epoch_at,
     fence_record,
@@ -40,19 +40,19 @@ def made(source: int) -> Decision:
     return forward(Position(topic="memory.events", partition=0, offset=source), event(), 1)
 
 
-def decided(source: int, epoch: Epoch) -> Outgoing:
+def decided(source: int, epoch: Epoch) -> OutgoingRecord:
     decision = made(source)
     return decision_record(decision, DECISION.encode(decision), 0, epoch)
 
 
-def logged(*records: Outgoing) -> list[Record]:
+def logged(*records: OutgoingRecord) -> list[LogRecord]:
     return [
-        Record(DECISIONS.name, 0, offset, one.key, one.value, one.headers)
+        LogRecord(DECISIONS.name, 0, offset, one.key, one.value, one.headers)
         for offset, one in enumerate(records)
     ]
 
 
-def accepted(records: Sequence[Record], reached: Reached | None = None) -> list[int]:
+def accepted(records: Sequence[LogRecord], reached: ReadPosition | None = None) -> list[int]:
     reader = DecisionsReader() if reached is None else DecisionsReader(reached)
     return [one.decision.source.offset for one in reader.window(records)]
 
@@ -72,9 +72,17 @@ STREAM = logged(
 def test_only_the_owner_that_fenced_last_is_believed() -> None:
     reader = DecisionsReader()
     kinds = [type(reader.sort(record)) for record in STREAM]
-    assert kinds == [Fenced, Logged, Fenced, Refused, Logged, Refused, Logged]
+    assert kinds == [
+        LoggedFence,
+        CountedDecision,
+        LoggedFence,
+        UncountedRecord,
+        CountedDecision,
+        UncountedRecord,
+        CountedDecision,
+    ]
     assert reader.refused == 2
-    assert reader.reached == Reached(7, BEN, 3)
+    assert reader.reached == ReadPosition(7, BEN, 3)
 
 
 @pytest.mark.parametrize("cut", range(len(STREAM) + 1))
@@ -86,16 +94,16 @@ def test_a_reader_that_goes_on_sees_what_one_that_never_stopped_sees(cut: int) -
 
 
 def test_a_record_that_names_no_epoch_is_nobodys() -> None:
-    foreign = Outgoing(DECISIONS.name, 0, None, b"hello")
+    foreign = OutgoingRecord(DECISIONS.name, 0, None, b"hello")
     for header in ((), ((EPOCH_HEADER, None),), ((EPOCH_HEADER, b"\xff/x"),), (("who", b"x"),)):
-        reader = DecisionsReader(Reached(1, ANA, 0))
-        [record] = logged(Outgoing(DECISIONS.name, 0, None, b"hello", header))
-        assert isinstance(reader.sort(record), Refused)
+        reader = DecisionsReader(ReadPosition(1, ANA, 0))
+        [record] = logged(OutgoingRecord(DECISIONS.name, 0, None, b"hello", header))
+        assert isinstance(reader.sort(record), UncountedRecord)
     [_, record] = logged(fence_record("ana", 0, 1), foreign)
-    reader = DecisionsReader(Reached(1, ANA, 0))
+    reader = DecisionsReader(ReadPosition(1, ANA, 0))
     refused = reader.sort(record)
-    assert isinstance(refused, Refused)
-    assert refused.why is Why.FOREIGN
+    assert isinstance(refused, UncountedRecord)
+    assert refused.why is UncountedReason.FOREIGN
 
 
 def test_an_epoch_of_the_same_offset_and_another_token_is_another() -> None:
@@ -115,26 +123,26 @@ def test_nothing_counts_before_a_fence() -> None:
 
 TOKENLESS = fence_record("ana", 0, 1)
 UNREADABLE_FENCES = {
-    "another token than its header's": Outgoing(
+    "another token than its header's": OutgoingRecord(
         DECISIONS.name, 0, None, TOKENLESS.value, ((FENCE_HEADER, b"ben"),)
     ),
-    "no token": Outgoing(DECISIONS.name, 0, None, TOKENLESS.value, ((FENCE_HEADER, None),)),
-    "no fence inside": Outgoing(
+    "no token": OutgoingRecord(DECISIONS.name, 0, None, TOKENLESS.value, ((FENCE_HEADER, None),)),
+    "no fence inside": OutgoingRecord(
         DECISIONS.name, 0, None, DECISION.encode(made(0)), TOKENLESS.headers
     ),
-    "no owner": Outgoing(
+    "no owner": OutgoingRecord(
         DECISIONS.name,
         0,
         None,
         DECISION.encode(Fence(owner="ana", partition=0, partitions=1)).replace(b'"owner"', b'"o"'),
         TOKENLESS.headers,
     ),
-    "cut": Outgoing(DECISIONS.name, 0, None, TOKENLESS.value[:20], TOKENLESS.headers),
+    "cut": OutgoingRecord(DECISIONS.name, 0, None, TOKENLESS.value[:20], TOKENLESS.headers),
 }
 
 
 @pytest.mark.parametrize("fence", UNREADABLE_FENCES.values(), ids=UNREADABLE_FENCES.keys())
-def test_a_fence_that_cannot_be_told_stops_every_reader(fence: Outgoing) -> None:
+def test_a_fence_that_cannot_be_told_stops_every_reader(fence: OutgoingRecord) -> None:
     [record] = logged(fence)
     with pytest.raises(Fatal, match=r"memory\.decisions/0/0 is a fence .*cannot be told"):
         DecisionsReader().sort(record)
@@ -153,15 +161,15 @@ def test_a_fence_that_cannot_be_told_stops_every_reader(fence: Outgoing) -> None
 def test_a_decision_that_counts_and_cannot_be_read_stops_every_reader(
     value: bytes, said: str
 ) -> None:
-    broken = Outgoing(DECISIONS.name, 0, None, value, decided(0, ANA).headers)
+    broken = OutgoingRecord(DECISIONS.name, 0, None, value, decided(0, ANA).headers)
     _, record = logged(fence_record("ana", 0, 1), broken)
     with pytest.raises(Fatal, match=r"memory\.decisions/0/1") as raised:
-        DecisionsReader(Reached(1, ANA, 0)).sort(record)
+        DecisionsReader(ReadPosition(1, ANA, 0)).sort(record)
     assert said in str(raised.value)
 
 
 def test_nothing_is_read_of_what_does_not_count() -> None:
-    stale = Outgoing(DECISIONS.name, 0, None, b"\xff", decided(0, ANA).headers)
+    stale = OutgoingRecord(DECISIONS.name, 0, None, b"\xff", decided(0, ANA).headers)
     assert accepted(logged(fence_record("ben", 0, 1), stale)) == []
 
 
@@ -179,7 +187,7 @@ async def test_the_fence_that_holds_somewhere_can_be_looked_up(
     log = LocalBroker(tmp_path / "log.sqlite3", indexed=INDEXED)
     log.create(DECISIONS.name, 1)
     await log.append(
-        [Outgoing(DECISIONS.name, 0, r.key, r.value or b"", r.headers) for r in STREAM]
+        [OutgoingRecord(DECISIONS.name, 0, r.key, r.value or b"", r.headers) for r in STREAM]
     )
     assert await epoch_at(log, 0, offset) == epoch
     log.close()
@@ -198,10 +206,10 @@ async def test_a_log_with_another_models_vectors_is_refused() -> None:
         await require_model(log, ModelId("two"))
 
 
-def inserted(number: int, model: ModelId) -> Outgoing:
+def inserted(number: int, model: ModelId) -> OutgoingRecord:
     source = Position(topic="memory.events", partition=1, offset=number)
     said = event(event_id=f"event-{number}")
     decision = add(
-        Case(said, source, policy()), Encoded(unit(1), pack(unit(1), model), truncated=False)
+        Case(said, source, policy()), EncodedVector(unit(1), pack(unit(1), model), truncated=False)
     )
     return decision_record(decision, DECISION.encode(decision), 1, Epoch(0, "ana"))

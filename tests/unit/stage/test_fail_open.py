@@ -11,17 +11,17 @@ from schemas.decisions import Decision, Ignore, Insert, Merge, Reason, Revise, V
 from schemas.events import Remember
 from schemas.memories import Memory
 from streams.consolidate.app.consolidated import ScopePass
-from streams.consolidate.app.consolidating import Asked, Consolidation
+from streams.consolidate.app.consolidating import Consolidation, ScopeSelection
 from streams.consolidate.world import Passes
-from streams.forget.app.forgetting import Means, Wanted, plans
+from streams.forget.app.forgetting import ForgetTarget, PlanningDependencies, plans
 from streams.index.exact import ExactIndex
-from streams.model.embedding import Embedded
-from streams.model.neighbours import Known, Stored
+from streams.model.embedding import TextVector
+from streams.model.neighbours import KnownEvent, StoredMemory
 from streams.model.policy import Policy
-from streams.model.ports import Fatal, Level, NoAnswer, NoServer, Query, Transient, Unreachable
+from streams.model.ports import Fatal, IndexLevel, NoAnswer, NoServer, Query, Transient, Unreachable
 from streams.model.verdict import Opinion, Pair
 from streams.stage.core.lineage import Wish
-from streams.stage.core.tombstones import Key
+from streams.stage.core.tombstones import TombstoneKey
 from streams.stage.flow.judging import Judging
 from streams.stage.flow.writer import catch_up
 from streams.store.app.product_settings import ConsolidateSettings
@@ -37,7 +37,7 @@ LAMP = "A lamp is here."
 OPEN = "The window is open."
 TABLE = {BARS: unit(1), BARRED: at_cosine(0.99), LAMP: unit(0, 0, 1), OPEN: unit(0, 0, 0, 1)}
 PLACE = ScopeName("zork/193")
-KEY = Key(b"a secret of thirty-two characters")
+KEY = TombstoneKey(b"a secret of thirty-two characters")
 
 WAITING = policy()
 LENIENT = policy(fail_open={"enabled": True, "attempts": 2})
@@ -51,7 +51,7 @@ class Moody(SentenceEmbedder):
         self.refused: set[str] = set()
         self.is_away = False
 
-    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+    async def embed(self, texts: Sequence[str]) -> list[TextVector]:
         if self.is_away:
             raise Unreachable("the endpoint returns no vectors now: unreachable")
         if self.refused.intersection(texts):
@@ -68,23 +68,25 @@ class Absent(ExactIndex):
         if self.is_away:
             raise Unreachable("the index does not answer")
 
-    async def search(self, queries: Sequence[Query]) -> list[list[Stored]]:
+    async def search(self, queries: Sequence[Query]) -> list[list[StoredMemory]]:
         self._require_here()
         return await super().search(queries)
 
-    async def get(self, ids: Sequence[MemoryId]) -> dict[MemoryId, Stored]:
+    async def get(self, ids: Sequence[MemoryId]) -> dict[MemoryId, StoredMemory]:
         self._require_here()
         return await super().get(ids)
 
-    async def with_content(self, keys: Sequence[ContentKey]) -> dict[ContentKey, list[Stored]]:
+    async def with_content(
+        self, keys: Sequence[ContentKey]
+    ) -> dict[ContentKey, list[StoredMemory]]:
         self._require_here()
         return await super().with_content(keys)
 
-    async def decided(self, ids: Sequence[DecisionId]) -> dict[DecisionId, Known]:
+    async def decided(self, ids: Sequence[DecisionId]) -> dict[DecisionId, KnownEvent]:
         self._require_here()
         return dict(await super().decided(ids))
 
-    async def level(self) -> Level | None:
+    async def level(self) -> IndexLevel | None:
         self._require_here()
         return await super().level()
 
@@ -92,7 +94,7 @@ class Absent(ExactIndex):
 class World:
     """A bench whose embedder and index may fail."""
 
-    def __init__(self, directory: Path, rules: Policy, key: Key | None = None) -> None:
+    def __init__(self, directory: Path, rules: Policy, key: TombstoneKey | None = None) -> None:
         self.embedder, self.index = Moody(), Absent()
         self.bench = Bench(
             directory, rules, TABLE, key=key, embedder=self.embedder, index=self.index
@@ -130,7 +132,7 @@ class World:
         clock.move(10**7)
         place, judges, rules = OfBench(self.bench), judges or judging(), self.bench.policy
         opened = Consolidation(place, rules, judges, settings, Passes(None), clock)
-        [one] = (await opened.run(Asked())).scopes
+        [one] = (await opened.run(ScopeSelection())).scopes
         return one
 
     async def memories(self) -> dict[str, Memory]:
@@ -262,8 +264,8 @@ class TestEmbedding:
         await world.bench.take_over()
         [lamp] = await world.says(LAMP)
         await world.bench.apply()
-        means = Means(KEY, LENIENT, world.embedder, judging())
-        wanted, wish = Wanted(memory=made(lamp).id), Wish("cleo", later(9))
+        means = PlanningDependencies(KEY, LENIENT, world.embedder, judging())
+        wanted, wish = ForgetTarget(memory=made(lamp).id), Wish("cleo", later(9))
         [plan] = await plans(world.bench.log, wanted, means, wish)
         await world.bench.say(*plan.requests)
         await world.bench.apply()

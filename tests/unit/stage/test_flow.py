@@ -9,15 +9,15 @@ from schemas.decisions import Decision, Insert, Merge, Reinforce, Reject, Verdic
 from schemas.events import Remember
 from streams.index.exact import ExactIndex
 from streams.judges.lexicons import english
-from streams.model.embedding import Embedded
-from streams.model.neighbours import Known, Stored
+from streams.model.embedding import TextVector
+from streams.model.neighbours import KnownEvent, StoredMemory
 from streams.model.ports import Fatal, NoAnswer, Query
 from streams.model.verdict import Opinion, Pair
 from streams.stage.core.overlay import Overlay
 from streams.stage.flow.apply import apply
-from streams.stage.flow.decisions import Logged
-from streams.stage.flow.deduplicate import Decisions, Deduplicator
-from streams.stage.flow.incoming import Received
+from streams.stage.flow.decisions import CountedDecision
+from streams.stage.flow.deduplicate import DecidedBatch, Deduplicator
+from streams.stage.flow.incoming import ReceivedRecord
 from streams.stage.flow.judging import Judging
 from streams.store.app import policies
 from streams.text.reading import TextAnalyzer
@@ -39,7 +39,7 @@ class Asked(SentenceEmbedder):
         super().__init__(TABLE, characters_max=200)
         self.calls: list[list[str]] = []
 
-    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+    async def embed(self, texts: Sequence[str]) -> list[TextVector]:
         self.calls.append(list(texts))
         return await super().embed(texts)
 
@@ -52,19 +52,19 @@ class Watched(ExactIndex):
         self.searches: list[int] = []
         self.writes: list[list[tuple[str, bool]]] = []
 
-    async def search(self, queries: Sequence[Query]) -> list[list[Stored]]:
+    async def search(self, queries: Sequence[Query]) -> list[list[StoredMemory]]:
         self.searches.append(len(queries))
         return await super().search(queries)
 
-    async def write(self, changes: Sequence[Stored]) -> None:
+    async def write(self, changes: Sequence[StoredMemory]) -> None:
         self.writes.append([(change.memory.text, change.memory.live) for change in changes])
         await super().write(changes)
 
 
 class NothingBefore:
-    """Implements ports.Decided for a world that begins now."""
+    """Implements ports.DecidedEvents for a world that begins now."""
 
-    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, Known]:
+    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, KnownEvent]:
         del ids
         return {}
 
@@ -72,15 +72,15 @@ class NothingBefore:
 async def decide(events: Sequence[Remember], embedder: Asked, index: ExactIndex) -> list[Decision]:
     """Decide on a batch of events."""
     deduplicator = Deduplicator(embedder, index, NothingBefore(), policy(), judging())
-    batch = [Received(record(b"", offset), said) for offset, said in enumerate(events)]
+    batch = [ReceivedRecord(record(b"", offset), said) for offset, said in enumerate(events)]
     return (await deduplicator.deduplicate(batch, Overlay().fork())).decisions
 
 
-def window(decisions: Sequence[Decision]) -> list[Logged]:
+def window(decisions: Sequence[Decision]) -> list[CountedDecision]:
     """Place decisions in a log, one after the other."""
     place = "memory.decisions"
     return [
-        Logged(decision, Position(topic=place, partition=0, offset=offset))
+        CountedDecision(decision, Position(topic=place, partition=0, offset=offset))
         for offset, decision in enumerate(decisions)
     ]
 
@@ -155,7 +155,7 @@ TEA, LIKES_TEA, TEA_AT_DAWN = "Ana drinks tea.", "Ana is fond of tea.", "Ana has
 NEAR = {TEA: unit(1), LIKES_TEA: at_cosine(0.96), TEA_AT_DAWN: at_cosine(0.93)}
 
 
-async def _judged(verdicts: Mapping[tuple[str, str], Verdict]) -> tuple[Decisions, CallByCall]:
+async def _judged(verdicts: Mapping[tuple[str, str], Verdict]) -> tuple[DecidedBatch, CallByCall]:
     verifier = CallByCall(verdicts)
     judges = Judging(TextAnalyzer(english()), {"built-in": verifier})
     embedder = SentenceEmbedder(NEAR, characters_max=200)
@@ -163,7 +163,7 @@ async def _judged(verdicts: Mapping[tuple[str, str], Verdict]) -> tuple[Decision
         embedder, ExactIndex(), NothingBefore(), policies.load("default"), judges
     )
     batch = [
-        Received(record(b"", number), event(text, event_id=str(number)))
+        ReceivedRecord(record(b"", number), event(text, event_id=str(number)))
         for number, text in enumerate(NEAR)
     ]
     return await deduplicator.deduplicate(batch, Overlay().fork()), verifier

@@ -14,7 +14,7 @@ from streams.model.neighbours import Neighbour
 from streams.model.policy import JudgeName, WithoutVerdict
 from streams.model.ports import NoAnswer, Verifier
 from streams.model.verdict import Judgement, Opinion, Pair, unsettled
-from streams.stage.flow.judging import Judging, Question
+from streams.stage.flow.judging import CandidatePair, Judging
 from streams.text.reading import TextAnalyzer
 from tests.builders import event, identity, memory, policy, stored, unit, worded
 from tests.fakes.judges import Said, ScriptedVerifier
@@ -31,10 +31,10 @@ def rules(*chain: JudgeName, **sections: Any) -> dict[str, Any]:
 
 def question(
     said: str | Remember, known: str, band: Band = Band.REVIEW, **sections: Any
-) -> Question:
+) -> CandidatePair:
     asked = event(said) if isinstance(said, str) else said
     neighbour = Neighbour(memory(known), 0.9, band)
-    return Question(asked, neighbour, policy(**sections).rules(asked.scope))
+    return CandidatePair(asked, neighbour, policy(**sections).rules(asked.scope))
 
 
 def judging(**verifiers: Verifier) -> Judging:
@@ -55,7 +55,7 @@ def sure(verdict: Verdict, probability: float) -> Opinion:
     return Opinion(verdict, "built-in", told)
 
 
-async def judged(by: Judging, *asked: Question) -> Sequence[Judgement]:
+async def judged(by: Judging, *asked: CandidatePair) -> Sequence[Judgement]:
     return await by.judge(asked)
 
 
@@ -223,7 +223,7 @@ async def test_what_shares_hardly_a_word_is_not_judged_unless_it_is_near(
     built_in = always(sure(Verdict.SAME, 0.99))
     base = question("Ana rows her old boat daily.", known, **rules("built-in"))
     near = Neighbour(base.neighbour.memory, similarity, Band.REVIEW)
-    [made] = await judged(judging(built_in=built_in), Question(base.event, near, base.rules))
+    [made] = await judged(judging(built_in=built_in), CandidatePair(base.event, near, base.rules))
     assert made.judge == judge
     assert len(built_in.asked) == (judge != "words")
 
@@ -266,17 +266,17 @@ async def test_questions_are_put_to_a_judge_together_and_answered_in_order() -> 
 async def test_a_pinned_memory_is_no_candidate_for_anything_that_would_retire_it() -> None:
     asked = question(GRAPES, FOND, **rules("llm"))
     pinned = memory(FOND, id=identity(5), pinned=True)
-    held = Question(asked.event, Neighbour(pinned, 0.9, Band.REVIEW), asked.rules)
+    held = CandidatePair(asked.event, Neighbour(pinned, 0.9, Band.REVIEW), asked.rules)
     [made] = await judged(judging(llm=always(Verdict.REFINES)), held)
     assert made.verdict is Verdict.DISTINCT
 
 
-def _with_variant(said: str, shown: float | None = None) -> Question:
+def _with_variant(said: str, shown: float | None = None) -> CandidatePair:
     """Return a question about a memory that shows FOND and was worded as GRAPES, too; that is near."""
     asked = question(said, FOND, **rules("built-in"))
     known = worded(stored(FOND), (GRAPES, unit(1))).memory
     near = Neighbour(known, 0.95, Band.REVIEW, known.variants[0].content_key, shown)
-    return Question(asked.event, near, asked.rules)
+    return CandidatePair(asked.event, near, asked.rules)
 
 
 @pytest.mark.parametrize("verdict", [Verdict.SAME, Verdict.REFINED_BY])

@@ -12,14 +12,14 @@ from schemas.topics import DECISIONS, EVENTS, TOPICS
 from streams.index.exact import ExactIndex
 from streams.log.consumer import work
 from streams.log.local_broker import LocalBroker
-from streams.model.embedding import Embedded
-from streams.model.fences import Reached
-from streams.model.neighbours import Stored
-from streams.model.ports import Committed, Fatal, NotYet, Outgoing, Transient
+from streams.model.embedding import TextVector
+from streams.model.fences import ReadPosition
+from streams.model.neighbours import StoredMemory
+from streams.model.ports import CommittedOffset, Fatal, NotYet, OutgoingRecord, Transient
 from streams.stage.flow.decisions import INDEXED, DecisionsReader
 from streams.stage.flow.deduplicate import Deduplicator
 from streams.stage.flow.incoming import FORWARDED_HEADER
-from streams.stage.flow.partition_owner import Limits, PartitionOwner
+from streams.stage.flow.partition_owner import BacklogLimits, PartitionOwner
 from streams.stage.flow.takeover import applied, require_log
 from streams.stage.flow.writer import Writer
 from tests.builders import event, judging, later, policy, unit
@@ -48,7 +48,7 @@ class Bench:
         self,
         deduplicator: Deduplicator,
         token: str = "o1",
-        limits: Limits | None = None,
+        limits: BacklogLimits | None = None,
     ) -> PartitionOwner:
         return PartitionOwner(
             deduplicator,
@@ -57,7 +57,7 @@ class Bench:
             self.decided.extend,
             token=token,
             clock=self.clock,
-            limits=limits or Limits(),
+            limits=limits or BacklogLimits(),
         )
 
     async def counting(self) -> list[int]:
@@ -68,7 +68,7 @@ class Bench:
     async def publish(self, *events: Remember) -> None:
         await self.log.append(
             [
-                Outgoing(EVENTS.name, 0, one.scope.encode(), one.model_dump_json().encode())
+                OutgoingRecord(EVENTS.name, 0, one.scope.encode(), one.model_dump_json().encode())
                 for one in events
             ]
         )
@@ -139,7 +139,7 @@ class Losing(SentenceEmbedder):
         super().__init__(TABLE, characters_max=200)
         self._index = index
 
-    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+    async def embed(self, texts: Sequence[str]) -> list[TextVector]:
         await self._index.clear()
         return await super().embed(texts)
 
@@ -163,7 +163,9 @@ async def test_events_that_are_gone_stop_the_owner(bench: Bench, tmp_path: Path)
     (tmp_path / "new").mkdir()
     other = Bench(tmp_path / "new")
     decisions = await bench.log.read(DECISIONS.name, 0, 0, 10)
-    copies = [Outgoing(DECISIONS.name, 0, d.key, d.value or b"", d.headers) for d in decisions]
+    copies = [
+        OutgoingRecord(DECISIONS.name, 0, d.key, d.value or b"", d.headers) for d in decisions
+    ]
     await other.log.append(copies)
     await other.publish(said("Ana likes coffee.", 1))
     with pytest.raises(Fatal, match=r"memory\.events/0 ends at 1, but events up to 2 were decided"):
@@ -175,9 +177,9 @@ async def test_an_index_that_knows_more_than_the_log_is_left_alone(bench: Bench)
     """It may be the last copy of what the log has lost."""
     await known(bench)
     level = await applied(bench.index, 0)
-    await bench.index.keep_level(0, Reached(5), since=level)
+    await bench.index.keep_level(0, ReadPosition(5), since=level)
     with pytest.raises(Fatal, match=r"followed memory\.decisions/0 to 5, but it ends at 3"):
-        await require_log(bench.log, Reached(5), 0)
+        await require_log(bench.log, ReadPosition(5), 0)
     with pytest.raises(Fatal, match="restore the log"):
         await bench.writer.claim(0)
     assert await bench.index.count() == 2
@@ -193,7 +195,7 @@ async def test_a_claim_makes_up_for_the_commit_of_an_owner_that_died_before_it(
     await bench.log.append(handled.outgoing)
     assert await bench.log.committed(bench.owner.group, EVENTS.name, 0) is None
     assert await bench.made(bench.deduplicator, "next").claim(0) == 1
-    assert await bench.log.committed(bench.owner.group, EVENTS.name, 0) == Committed(1)
+    assert await bench.log.committed(bench.owner.group, EVENTS.name, 0) == CommittedOffset(1)
 
 
 class TestOwnership:
@@ -249,14 +251,14 @@ class TestOwnership:
         self, bench: Bench
     ) -> None:
         await known(bench)
-        await bench.log.commit(bench.owner.group, EVENTS.name, 0, Committed(0))
+        await bench.log.commit(bench.owner.group, EVENTS.name, 0, CommittedOffset(0))
         assert await bench.owner.claim(0) == 2
 
     async def test_a_writer_whose_commit_a_person_reset_knows_the_fence_that_holds_there(
         self, bench: Bench
     ) -> None:
         await known(bench)
-        await bench.log.commit(bench.writer.group, DECISIONS.name, 0, Committed(2))
+        await bench.log.commit(bench.writer.group, DECISIONS.name, 0, CommittedOffset(2))
         assert await bench.writer.claim(0) == 2
         window = await bench.log.read(DECISIONS.name, 0, 2, 10)
         handled = await bench.writer.handle(0, window)
@@ -274,9 +276,11 @@ class TestOwnership:
 
 class TestLimits:
     @pytest.mark.covers("B126")
-    @pytest.mark.parametrize("limits", [Limits(memories_max=1), Limits(scope_memories_max=1)])
+    @pytest.mark.parametrize(
+        "limits", [BacklogLimits(memories_max=1), BacklogLimits(scope_memories_max=1)]
+    )
     async def test_an_owner_waits_for_a_writer_that_is_too_far_behind(
-        self, bench: Bench, limits: Limits
+        self, bench: Bench, limits: BacklogLimits
     ) -> None:
         await bench.publish(*(said(text, n) for n, text in enumerate(TABLE)))
         owner = bench.made(bench.deduplicator, limits=limits)
@@ -305,7 +309,7 @@ class TestMisrouted:
 
     async def test_an_event_is_sent_on_once_byte_for_byte(self, bench: Bench) -> None:
         value = said("Ana likes coffee.", 0).model_dump_json(indent=1).encode()
-        await bench.log.append([Outgoing(EVENTS.name, 0, b"who", value, (("a", b"b"),))])
+        await bench.log.append([OutgoingRecord(EVENTS.name, 0, b"who", value, (("a", b"b"),))])
         await bench.owner.claim(0)
         assert await bench.decide(0) == ["forward"]
         [_, again] = await bench.log.read(EVENTS.name, 0, 0, 10)
@@ -316,7 +320,7 @@ class TestMisrouted:
     async def test_the_second_time_it_is_poison(self, bench: Bench) -> None:
         value = said("Ana likes coffee.", 0).model_dump_json().encode()
         sent_on = ((FORWARDED_HEADER, b"memory.events/7/7"),)
-        await bench.log.append([Outgoing(EVENTS.name, 0, b"who", value, sent_on)])
+        await bench.log.append([OutgoingRecord(EVENTS.name, 0, b"who", value, sent_on)])
         await bench.owner.claim(0)
         assert await bench.decide(0) == ["reject"]
 
@@ -402,7 +406,7 @@ async def test_what_was_not_durable_yet_is_applied_again_by_the_next_writer(benc
 
 async def test_what_a_window_that_failed_had_read_is_not_taken_for_applied(bench: Bench) -> None:
     class Full(ExactIndex):
-        async def write(self, changes: Sequence[Stored]) -> None:
+        async def write(self, changes: Sequence[StoredMemory]) -> None:
             del changes
             raise Transient("the disk is full for a moment")
 

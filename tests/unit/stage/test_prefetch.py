@@ -10,8 +10,8 @@ from schemas.events import Remember
 from schemas.topics import EVENTS
 from streams.embedding.remembering import RememberingEmbedder
 from streams.index.exact import ExactIndex
-from streams.model.embedding import Embedded
-from streams.model.ports import Outgoing, Transient
+from streams.model.embedding import TextVector
+from streams.model.ports import OutgoingRecord, Transient
 from streams.stage.flow.prefetch import Prefetcher
 from streams.store.app.batches import Batch, ahead
 from tests.builders import event, stored, unit
@@ -29,7 +29,7 @@ class Counting(FakeEmbedder):
         self.asked: list[Sequence[str]] = []
         self._failures = failures
 
-    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+    async def embed(self, texts: Sequence[str]) -> list[TextVector]:
         self.asked.append(list(texts))
         await asyncio.sleep(0)
         if self._failures:
@@ -93,7 +93,7 @@ async def test_only_what_neither_index_nor_log_has_is_encoded_ahead() -> None:
     records = [
         published(event("TEA")),
         published(event("cake")),
-        Outgoing(EVENTS.name, 0, None, b"no event"),
+        OutgoingRecord(EVENTS.name, 0, None, b"no event"),
     ]
     await foresight.prefetch(records)
     await embedder.embed(["cake"])
@@ -103,7 +103,7 @@ async def test_only_what_neither_index_nor_log_has_is_encoded_ahead() -> None:
 async def test_every_batch_comes_once_in_order_and_is_looked_at_before_its_turn() -> None:
     told: list[str] = []
 
-    async def prefetch(records: Sequence[Outgoing]) -> None:
+    async def prefetch(records: Sequence[OutgoingRecord]) -> None:
         told.append(f"looked at {records[0].value.decode()}")
 
     async for _, records in ahead(three(), prefetch):
@@ -118,7 +118,7 @@ async def test_a_batch_that_cannot_be_read_ends_the_loop_with_its_error() -> Non
             yield batch
             raise Transient("the file is gone")
 
-    async def prefetch(_: Sequence[Outgoing]) -> None: ...
+    async def prefetch(_: Sequence[OutgoingRecord]) -> None: ...
 
     seen: list[Batch] = []
 
@@ -133,8 +133,8 @@ async def test_a_batch_that_cannot_be_read_ends_the_loop_with_its_error() -> Non
 
 async def three() -> AsyncGenerator[Batch]:
     for number in range(3):
-        yield [], [Outgoing(EVENTS.name, 0, None, str(number).encode())]
+        yield [], [OutgoingRecord(EVENTS.name, 0, None, str(number).encode())]
 
 
-def published(said: Remember) -> Outgoing:
-    return Outgoing(EVENTS.name, 0, said.scope.encode(), EVENT.encode(said))
+def published(said: Remember) -> OutgoingRecord:
+    return OutgoingRecord(EVENTS.name, 0, said.scope.encode(), EVENT.encode(said))

@@ -8,7 +8,7 @@ from schemas.base import EventId, MemoryId
 from schemas.decisions import Decision, Ignore, Insert, Reason, Revise
 from schemas.events import Event, Pin, Retire, Undo
 from schemas.memories import Memory, Target
-from streams.model.embedding import Embedded
+from streams.model.embedding import TextVector
 from streams.stage.core.lineage import Wish, plan
 from tests.builders import event, later, policy, unit
 from tests.fakes.sentences import SentenceEmbedder
@@ -25,7 +25,7 @@ class Asked(SentenceEmbedder):
         super().__init__(TABLE, characters_max=500)
         self.texts: list[str] = []
 
-    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+    async def embed(self, texts: Sequence[str]) -> list[TextVector]:
         self.texts += texts
         return await super().embed(texts)
 

@@ -19,14 +19,14 @@ from schemas.decisions import (
 )
 from schemas.events import Remember
 from streams.index.exact import ExactIndex
-from streams.model.embedding import Embedded
-from streams.model.neighbours import Stored
+from streams.model.embedding import TextVector
+from streams.model.neighbours import StoredMemory
 from streams.model.policy import Policy
 from streams.model.ports import Query
 from streams.stage.core.overlay import Fork, Overlay
 from streams.stage.flow.apply import apply
 from streams.stage.flow.deduplicate import Deduplicator
-from streams.stage.flow.incoming import Received
+from streams.stage.flow.incoming import ReceivedRecord
 from streams.stage.flow.judging import Judging
 from streams.text.lexicon import Lexicon
 from streams.text.reading import TextAnalyzer
@@ -47,11 +47,13 @@ class Counted(ExactIndex):
         super().__init__()
         self.asked = 0
 
-    async def search(self, queries: Sequence[Query]) -> list[list[Stored]]:
+    async def search(self, queries: Sequence[Query]) -> list[list[StoredMemory]]:
         self.asked += len(queries)
         return await super().search(queries)
 
-    async def with_content(self, keys: Sequence[ContentKey]) -> dict[ContentKey, list[Stored]]:
+    async def with_content(
+        self, keys: Sequence[ContentKey]
+    ) -> dict[ContentKey, list[StoredMemory]]:
         self.asked += len(keys)
         return await super().with_content(keys)
 
@@ -63,7 +65,7 @@ class Embedding(SentenceEmbedder):
         super().__init__(TABLE, characters_max=200)
         self.texts: list[str] = []
 
-    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+    async def embed(self, texts: Sequence[str]) -> list[TextVector]:
         self.texts += texts
         return await super().embed(texts)
 
@@ -86,7 +88,7 @@ class World:
         return made
 
     async def _decide(self, events: Sequence[Remember], fork: Fork) -> list[Decision]:
-        batch = [Received(record(b"", at), said) for at, said in enumerate(events)]
+        batch = [ReceivedRecord(record(b"", at), said) for at, said in enumerate(events)]
         return (await self._deduplicator.deduplicate(batch, fork)).decisions
 
 

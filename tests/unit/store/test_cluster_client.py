@@ -11,7 +11,7 @@ from schemas.topics import EVENTS
 from streams.log.consumer import work
 from streams.model.identity import decision_id, memory_id
 from streams.store.app.client import Response, is_out_of_date, undecided
-from streams.store.app.cluster_client import Published, publish
+from streams.store.app.cluster_client import PublishedEvents, publish
 from tests.builders import event, later, policy, unit
 from tests.support.bench import Bench, evidence_of
 
@@ -42,7 +42,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     made.close()
 
 
-async def heard(published: Published) -> list[Response]:
+async def heard(published: PublishedEvents) -> list[Response]:
     """Return the responses, all of which must be there."""
     assert await published.are_decided()
     assert undecided(published.responses) == []

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from streams.stage.core.mapping import FieldMapping, event_fields
 from streams.store.core.columns import (
-    Guess,
-    Named,
+    GuessedColumns,
+    NamedColumns,
     alike,
     are_events,
     columns_in,
@@ -23,7 +23,7 @@ NOTES = (
     "Invoice 2093 was paid twice.",
     "Bo works in a small shop in Lisbon.",
 )
-NOBODY = Named()
+NOBODY = NamedColumns()
 
 
 def rows(**columns: list[Any]) -> list[dict[str, Any]]:
@@ -40,15 +40,17 @@ def test_a_desks_file_is_understood() -> None:
         when=["2026-03-02 09:10", "2026-03-02 09:40", "2026-03-03 14:00"],
         ID=["a", "b", "c"],
     )
-    assert guessed(table, NOBODY) == Guess(text="note", scope="customer", id="ID", time="when")
+    assert guessed(table, NOBODY) == GuessedColumns(
+        text="note", scope="customer", id="ID", time="when"
+    )
 
 
 def test_what_is_called_as_memsieve_calls_it_is_that_and_needs_no_mapping() -> None:
     row = {"text": "Tea.", "scope": "a/b", "event_id": "1", "occurred_at": "soon", "note": NOTES[0]}
     guess = guessed([row], NOBODY)
-    assert guess == Guess(text="text", scope="scope", id="event_id", time="occurred_at")
+    assert guess == GuessedColumns(text="text", scope="scope", id="event_id", time="occurred_at")
     assert mapping_of(guess, NOBODY, "file", kinds=False) is None
-    assert mapping_of(Guess(), NOBODY, "{scope}", kinds=False) is None
+    assert mapping_of(GuessedColumns(), NOBODY, "{scope}", kinds=False) is None
 
 
 def test_a_row_may_do_without_an_id_or_time_that_is_called_as_usual() -> None:
@@ -165,7 +167,7 @@ def test_two_columns_of_dates_with_other_names_are_no_time() -> None:
 
 def test_what_somebody_has_named_is_not_guessed_nor_taken_twice() -> None:
     table = rows(user=["ana", "bo", "ana"], owner=["x", "x", "y"])
-    named = Named(text="user", scope="team/{owner}")
+    named = NamedColumns(text="user", scope="team/{owner}")
     found = guessed(table, named)
     assert (found.text, found.scope) == (None, None)
     mapping = mapping_of(found, named, "file", kinds=False)

@@ -17,9 +17,9 @@ from schemas.decisions import (
 from schemas.events import Answer, Seen
 from schemas.memories import Memory, Superseded, Target
 from streams.model.embedding import pack
-from streams.model.neighbours import CONTRADICTED_MAX, Stored
+from streams.model.neighbours import CONTRADICTED_MAX, StoredMemory
 from streams.stage.core import survivorship
-from streams.stage.core.case import Case, Encoded
+from streams.stage.core.case import Case, EncodedVector
 from streams.stage.core.decide import recognise, rename
 from streams.stage.core.ledger import fold
 from streams.stage.core.reviewing import answered
@@ -66,15 +66,15 @@ def insert(known: Memory, because: Evidence) -> Insert:
     )
 
 
-def made() -> dict[MemoryId, Stored]:
+def made() -> dict[MemoryId, StoredMemory]:
     """Return a state in which two are live that contradict each other."""
-    state: dict[MemoryId, Stored] = {}
+    state: dict[MemoryId, StoredMemory] = {}
     fold(state, insert(NINE, Evidence(reason=Reason.NOTHING_NEAR)))
     fold(state, insert(EIGHT, evidence(NINE)))
     return state
 
 
-def texts(state: dict[MemoryId, Stored]) -> dict[str, list[str]]:
+def texts(state: dict[MemoryId, StoredMemory]) -> dict[str, list[str]]:
     """Return what each memory is in conflict with, by what they say."""
     found = conflicts(state.values())
     return {state[one].memory.text: [other.text for other in found[one]] for one in found}
@@ -103,7 +103,7 @@ def test_what_was_found_to_contradict_and_stayed_is_told_on_both_sides() -> None
 
 @pytest.mark.parametrize("verdict", [one for one in Verdict if one is not Verdict.CONTRADICTS])
 def test_no_other_verdict_makes_a_conflict(verdict: Verdict) -> None:
-    state: dict[MemoryId, Stored] = {}
+    state: dict[MemoryId, StoredMemory] = {}
     fold(state, insert(NINE, Evidence(reason=Reason.NOTHING_NEAR)))
     fold(state, insert(EIGHT, evidence(NINE, verdict=verdict)))
     assert texts(state) == {}
@@ -125,7 +125,7 @@ def test_it_lasts_while_either_is_only_seen_again(said: Memory) -> None:
 @pytest.mark.parametrize("changed", [NINE, EIGHT])
 def test_it_ends_where_either_gets_other_words(changed: Memory) -> None:
     state = made()
-    words = Encoded(at_cosine(0.2), pack(at_cosine(0.2), MODEL), truncated=False)
+    words = EncodedVector(at_cosine(0.2), pack(at_cosine(0.2), MODEL), truncated=False)
     fold(state, rename(case("The office is in Bonn.", 5), changed, words))
     assert texts(state) == {}
 
@@ -141,7 +141,7 @@ def test_it_ends_where_either_is_retired_and_is_back_where_that_is_undone(gone: 
 
 
 def test_undoing_a_replacement_leaves_both_in_conflict() -> None:
-    state: dict[MemoryId, Stored] = {}
+    state: dict[MemoryId, StoredMemory] = {}
     fold(state, insert(NINE, Evidence(reason=Reason.NOTHING_NEAR)))
     targets = (Target(memory_id=NINE.id, version=NINE.version),)
     made_of = dict(insert(EIGHT, evidence(NINE))) | {"kind": "replace", "targets": targets}
@@ -153,7 +153,7 @@ def test_undoing_a_replacement_leaves_both_in_conflict() -> None:
 
 def test_a_known_fact_that_is_said_again_beside_its_contradiction_is_in_conflict() -> None:
     """Of a reinforcement the comparison with the other memory counts as well."""
-    state: dict[MemoryId, Stored] = {}
+    state: dict[MemoryId, StoredMemory] = {}
     fold(state, insert(NINE, Evidence(reason=Reason.NOTHING_NEAR)))
     fold(state, insert(EIGHT, Evidence(reason=Reason.DISTINCT)))
     asked = case("The office opens at eight.", 5)
@@ -182,7 +182,7 @@ def both_right(newer: Memory, older: Memory) -> Revise:
         author="cleo",
         occurred_at=later(9),
     )
-    held = (Stored(newer, unit(1)), Stored(older, unit(1)))
+    held = (StoredMemory(newer, unit(1)), StoredMemory(older, unit(1)))
     decision = answered(said, case(newer.text).source, policy(), *held, MODEL)
     assert isinstance(decision, Revise)
     return decision
@@ -200,7 +200,7 @@ def test_it_ends_where_a_person_finds_both_right_whatever_a_judge_thinks_later()
 def test_it_is_back_where_the_other_says_something_else_that_contradicts() -> None:
     state = made()
     fold(state, both_right(EIGHT, NINE))
-    words = Encoded(at_cosine(0.2), pack(at_cosine(0.2), MODEL), truncated=False)
+    words = EncodedVector(at_cosine(0.2), pack(at_cosine(0.2), MODEL), truncated=False)
     said = case("The office opens at ten.", 10)
     fold(state, rename(said, state[NINE.id].memory, words))
     again = recognise(case(EIGHT.text, 11), state[EIGHT.id].memory)

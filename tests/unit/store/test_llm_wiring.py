@@ -6,7 +6,7 @@ import pytest
 
 from schemas.base import ScopeName
 from schemas.decisions import Verdict
-from streams.model.merge import Part
+from streams.model.merge import MergePart
 from streams.model.ports import WordingRequest
 from streams.model.verdict import Opinion, Pair
 from streams.store.app import wiring
@@ -18,7 +18,7 @@ from tests.standin.llm import LlmServer, in_turn, opinion, worded
 
 KEY = "sk-very-secret"
 PAIR = Pair(event(), memory(), 1.0)
-TO_WORD = WordingRequest(ScopeName("acme/ana"), (Part("1", "Ana likes tea.", START),), 40)
+TO_WORD = WordingRequest(ScopeName("acme/ana"), (MergePart("1", "Ana likes tea.", START),), 40)
 
 
 @pytest.mark.parametrize("llm", [{"model": "m"}, {"base_url": "http://127.0.0.1:1/v1"}])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.store.cli.options import NotFound, Reading, UsageError, only
+from streams.store.cli.options import ReadOptions, UnknownId, UsageError, only
 
 THINGS = {"ab": 1, "abc": 2, "x": 3}
 
@@ -23,8 +23,8 @@ def test_the_beginning_of_one_id_alone_names_a_thing() -> None:
     [
         ("a", UsageError, "2 ids begin with a: ab, abc"),
         ("", UsageError, "ID is empty"),
-        ("b", NotFound, "no thing in store has the id b"),
-        ("abcd", NotFound, "no thing in store has the id abcd"),
+        ("b", UnknownId, "no thing in store has the id b"),
+        ("abcd", UnknownId, "no thing in store has the id abcd"),
     ],
 )
 def test_what_names_no_one_thing_is_told(identity: str, error: type[Exception], told: str) -> None:
@@ -37,12 +37,12 @@ def test_who_reads_a_cluster_that_only_the_settings_name_is_told(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert Reading().to_read().embedded
+    assert ReadOptions().to_read().embedded
     monkeypatch.setenv("MEMSIEVE_KAFKA__BOOTSTRAP", "localhost:9092")
-    assert Reading(store=Path("notes")).to_read().embedded
-    assert not Reading(kafka="localhost:9093").to_read().embedded
-    assert not Reading(as_json=True).to_read().embedded
+    assert ReadOptions(store=Path("notes")).to_read().embedded
+    assert not ReadOptions(kafka="localhost:9093").to_read().embedded
+    assert not ReadOptions(as_json=True).to_read().embedded
     assert capsys.readouterr() == ("", "")
-    assert not Reading().to_read().embedded
+    assert not ReadOptions().to_read().embedded
     told = "reading the cluster at localhost:9092; --store DIR reads a store\n"
     assert capsys.readouterr() == ("", told)

@@ -6,8 +6,8 @@ import numpy as np
 
 from schemas.base import ModelId, Position
 from schemas.decisions import Decision
-from streams.model.embedding import Embedded, pack
-from streams.stage.core.case import Case, Encoded
+from streams.model.embedding import TextVector, pack
+from streams.stage.core.case import Case, EncodedVector
 from streams.stage.core.decide import add
 from streams.store.flow.past import KnownVectors
 from tests.builders import event, policy, unit
@@ -21,7 +21,7 @@ class Counting(FakeEmbedder):
         super().__init__({"tea": (0.0, 1.0), "cake": (1.0, 0.0)}, model="ours")
         self.asked: list[str] = []
 
-    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+    async def embed(self, texts: Sequence[str]) -> list[TextVector]:
         self.asked += texts
         return await super().embed(texts)
 
@@ -48,4 +48,6 @@ async def test_vectors_of_another_model_are_not_taken() -> None:
 def decided(text: str, model: str) -> Decision:
     source = Position(topic="memory.events", partition=0, offset=0)
     embedding = pack(unit(1), ModelId(model))
-    return add(Case(event(text), source, policy()), Encoded(unit(1), embedding, truncated=True))
+    return add(
+        Case(event(text), source, policy()), EncodedVector(unit(1), embedding, truncated=True)
+    )

@@ -14,7 +14,7 @@ from schemas.decisions import Finding
 from schemas.memories import Persistence, Standing
 from streams.judges.lexicons import english
 from streams.text.guards.registry import GUARDS, examine
-from streams.text.guards.statement import Statement
+from streams.text.guards.statement import StatementReading
 from streams.text.reading import read
 
 LEXICON = english()
@@ -121,8 +121,8 @@ CONFLICTS = [
 ]
 
 
-def _statement(text: str) -> Statement:
-    return Statement(read(text, LEXICON))
+def _statement(text: str) -> StatementReading:
+    return StatementReading(read(text, LEXICON))
 
 
 def _findings(event: str, memory: str) -> tuple[Finding, ...]:
@@ -269,19 +269,19 @@ def test_what_similarity_cannot_tell_apart_is_told_apart(event: str, memory: str
 def test_categories_must_be_one() -> None:
     reading = read("Ana opened the grating with the key", LEXICON)
     failure, success = (
-        Statement(reading, category="FAILURE"),
-        Statement(reading, category="SUCCESS"),
+        StatementReading(reading, category="FAILURE"),
+        StatementReading(reading, category="SUCCESS"),
     )
     assert [f.guard for f in examine(failure, success, LEXICON)] == ["category"]
-    assert not examine(failure, Statement(reading, category="failure"), LEXICON)
-    assert not examine(failure, Statement(reading), LEXICON)
+    assert not examine(failure, StatementReading(reading, category="failure"), LEXICON)
+    assert not examine(failure, StatementReading(reading), LEXICON)
 
 
 @pytest.mark.covers("B22", "D22")
 def test_a_memory_is_never_replaced_by_what_holds_shorter() -> None:
     reading = read("Ana opened the grating with the key", LEXICON)
     weak, strong = (
-        Statement(reading, persistence=persistence)
+        StatementReading(reading, persistence=persistence)
         for persistence in (Persistence.EPHEMERAL, Persistence.CORE)
     )
     assert [f.guard for f in examine(weak, strong, LEXICON)] == ["persistence"]
@@ -291,7 +291,7 @@ def test_a_memory_is_never_replaced_by_what_holds_shorter() -> None:
 @pytest.mark.covers("B21")
 def test_a_guess_does_not_touch_what_is_believed() -> None:
     reading = read("Ana opened the grating with the key", LEXICON)
-    guess, belief = Statement(reading, status=Standing.TENTATIVE), Statement(reading)
+    guess, belief = StatementReading(reading, status=Standing.TENTATIVE), StatementReading(reading)
     assert [f.guard for f in examine(guess, belief, LEXICON)] == ["status"]
     assert not examine(belief, guess, LEXICON)
 
@@ -299,7 +299,7 @@ def test_a_guess_does_not_touch_what_is_believed() -> None:
 @pytest.mark.covers("B71", "D31")
 def test_a_pinned_memory_is_left_alone() -> None:
     reading = read("Ana opened the grating with the key", LEXICON)
-    findings = examine(Statement(reading), Statement(reading, pinned=True), LEXICON)
+    findings = examine(StatementReading(reading), StatementReading(reading, pinned=True), LEXICON)
     assert [f.guard for f in findings] == ["pin"]
 
 
@@ -307,18 +307,27 @@ def test_a_pinned_memory_is_left_alone() -> None:
 def test_intervals_that_do_not_meet_are_two_facts() -> None:
     reading = read("Ana lives in Oslo", LEXICON)
     moved = datetime(2024, 5, 1, tzinfo=UTC)
-    earlier, later = Statement(reading, valid_until=moved), Statement(reading, valid_from=moved)
+    earlier, later = (
+        StatementReading(reading, valid_until=moved),
+        StatementReading(reading, valid_from=moved),
+    )
     assert [f.guard for f in examine(earlier, later, LEXICON)] == ["validity"]
     assert [f.guard for f in examine(later, earlier, LEXICON)] == ["validity"]
-    assert not examine(earlier, Statement(reading), LEXICON)
+    assert not examine(earlier, StatementReading(reading), LEXICON)
 
 
 def test_what_two_people_say_of_themselves_is_two_facts() -> None:
     reading = read("I like tea in the morning", LEXICON)
-    ana, ben = Statement(reading, sources=("ana",)), Statement(reading, sources=("ben",))
+    ana, ben = (
+        StatementReading(reading, sources=("ana",)),
+        StatementReading(reading, sources=("ben",)),
+    )
     assert [f.guard for f in examine(ana, ben, LEXICON)] == ["attribution"]
     shared = read("The shop is closed on Sundays", LEXICON)
-    ana, ben = Statement(shared, sources=("ana",)), Statement(shared, sources=("ben",))
+    ana, ben = (
+        StatementReading(shared, sources=("ana",)),
+        StatementReading(shared, sources=("ben",)),
+    )
     assert not examine(ana, ben, LEXICON)
 
 
@@ -333,7 +342,9 @@ def test_a_text_without_substance_cannot_be_compared(event: str, memory: str) ->
 
 def test_a_text_that_was_not_read_in_full_cannot_be_compared() -> None:
     reading = read("Ana opened the grating with the key", LEXICON)
-    (finding,) = examine(Statement(reading, truncated=True), Statement(reading), LEXICON)
+    (finding,) = examine(
+        StatementReading(reading, truncated=True), StatementReading(reading), LEXICON
+    )
     assert (finding.guard, finding.outcome) == ("wholeness", "cannot-tell")
 
 

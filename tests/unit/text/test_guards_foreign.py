@@ -5,7 +5,7 @@ import pytest
 from schemas.decisions import Finding
 from streams.judges.language import foreign_language
 from streams.text.guards.registry import IN_ANY_LANGUAGE, examine
-from streams.text.guards.statement import Statement
+from streams.text.guards.statement import StatementReading
 from streams.text.reading import AnalysedText, read
 from tests.support.deciding import lexicon
 
@@ -15,7 +15,7 @@ def _read(text: str) -> AnalysedText:
 
 
 def _findings(event: str, memory: str) -> tuple[Finding, ...]:
-    return examine(Statement(_read(event)), Statement(_read(memory)), lexicon())
+    return examine(StatementReading(_read(event)), StatementReading(_read(memory)), lexicon())
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from streams.judges.lexicons import english
 from streams.text.judge.features import exchanged, features, names, turned
-from streams.text.judge.prepared import Prepared, prepare
+from streams.text.judge.prepared import PreparedText, prepare
 from streams.text.judge.words import WordVectors
 from streams.text.reading import read
 
@@ -28,7 +28,7 @@ TEXTS = st.one_of(
 )
 
 
-def prepared(text: str) -> Prepared:
+def prepared(text: str) -> PreparedText:
     return prepare(read(text, LEXICON), LEXICON, WORDS)
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.judges.lexicons import english
-from streams.text.parts import Comparison, Possession
+from streams.text.parts import Comparative, Possession
 from streams.text.quantity import Kind
 from streams.text.reading import read
 
@@ -172,7 +172,7 @@ def test_marks_of_mode_are_found() -> None:
     assert [mark.kind for mark in reading.quantifiers] == ["all"]
     assert [mark.kind for mark in reading.modals] == ["obligation", "possible"]
     assert [(c.direction, c.of) for c in reading.comparisons] == [("more", "patient")]
-    assert isinstance(reading.comparisons[0], Comparison)
+    assert isinstance(reading.comparisons[0], Comparative)
     assert reading.possessions == (Possession("ana", "brother"),)
     assert reading.question is None
     assert reading.sentences == 1

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from schemas.topics import DEAD_LETTERS, EVENTS, TURNS
-from streams.model.ports import Handled, Outgoing, Record
+from streams.model.ports import HandledBatch, LogRecord, OutgoingRecord
 from streams.tracing.flow import Messaging, TracedProcess
 from streams.tracing.port import Headers
 from streams.tracing.world import OpenTelemetry
@@ -21,37 +21,37 @@ class Sentences:
 
     topic, group = TURNS.name, "group"
 
-    def __init__(self, outgoing: Sequence[Outgoing]) -> None:
+    def __init__(self, outgoing: Sequence[OutgoingRecord]) -> None:
         self._outgoing = list(outgoing)
         self.told: list[int] = []
 
     async def claim(self, partition: int) -> int:
         return partition
 
-    async def handle(self, partition: int, records: Sequence[Record]) -> Handled:
+    async def handle(self, partition: int, records: Sequence[LogRecord]) -> HandledBatch:
         del partition, records
 
         async def appended(offsets: list[int]) -> None:
             self.told = offsets
 
-        return Handled(self._outgoing, appended, "note")
+        return HandledBatch(self._outgoing, appended, "note")
 
     async def settle(self, partition: int) -> None: ...
 
     def release(self, partition: int) -> None: ...
 
 
-def made(cause: int | None, topic: str = EVENTS.name, headers: Headers = ()) -> Outgoing:
-    return Outgoing(topic, 0, b"acme/ana", b"words", headers, cause)
+def made(cause: int | None, topic: str = EVENTS.name, headers: Headers = ()) -> OutgoingRecord:
+    return OutgoingRecord(topic, 0, b"acme/ana", b"words", headers, cause)
 
 
-def turn(offset: int, headers: Headers = ()) -> Record:
-    return Record(TURNS.name, 0, offset, b"acme/ana", b"words", headers)
+def turn(offset: int, headers: Headers = ()) -> LogRecord:
+    return LogRecord(TURNS.name, 0, offset, b"acme/ana", b"words", headers)
 
 
 async def handled(
-    collector: Collector, records: Sequence[Record], outgoing: Sequence[Outgoing]
-) -> Handled:
+    collector: Collector, records: Sequence[LogRecord], outgoing: Sequence[OutgoingRecord]
+) -> HandledBatch:
     """Have records handled, and what is made of them acknowledged, until the spans are sent."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.address)
@@ -65,7 +65,7 @@ async def handled(
     return done
 
 
-def parent_of(one: Outgoing) -> str:
+def parent_of(one: OutgoingRecord) -> str:
     return (dict(one.headers).get("traceparent") or b"").decode()
 
 

@@ -25,18 +25,18 @@ from schemas.events import Event
 from schemas.memories import Memory, Target
 from streams.model.embedding import pack
 from streams.model.identity import memory_id, rejection_id
-from streams.model.neighbours import Stored
+from streams.model.neighbours import StoredMemory
 from streams.model.scope import partition_of
 from streams.stage.core import survivorship
-from streams.stage.core.case import Case, Encoded
+from streams.stage.core.case import Case, EncodedVector
 from streams.stage.core.decide import forward, recognise, rename
 from streams.verify.core.audit import Audit, successors
 from streams.verify.core.copies import Copy
-from streams.verify.core.findings import REMEDIES, SHOWN_MAX, Findings, Problem, unreadable
+from streams.verify.core.findings import REMEDIES, SHOWN_MAX, AuditFindings, Violation, unreadable
 from streams.verify.core.pairing import Pairing
 from tests.builders import MODEL, at_cosine, carrying, event, identity, later, memory, policy, unit
 
-Found = Mapping[Problem, int]
+Found = Mapping[Violation, int]
 
 ANA, BEN = "acme/ana", "acme/ben"
 
@@ -119,11 +119,11 @@ def audit(*decisions: Decision, partitions: int = 1) -> Audit:
     return followed
 
 
-def problems(*findings: Findings) -> dict[Problem, int]:
+def problems(*findings: AuditFindings) -> dict[Violation, int]:
     return {problem: count for one in findings for problem, count in one.counts.items()}
 
 
-def of(followed: Audit) -> dict[Problem, int]:
+def of(followed: Audit) -> dict[Violation, int]:
     return problems(followed.log, followed.numbers, followed.events, followed.fold)
 
 
@@ -152,70 +152,70 @@ ELSEWHERE = TEA.memory.model_copy(update={"scope": BEN})
     [
         pytest.param(
             [TEA, TEA_AGAIN, changed(REINFORCED_TWICE, target=TEA_AGAIN.target)],
-            Problem.DOES_NOT_BUILD,
+            Violation.DOES_NOT_BUILD,
             "memory.decisions/0/2",
             "at version 1, but it was at 2",
             id="a target was seen at another version",
         ),
         pytest.param(
             [TEA, REINFORCED_TWICE],
-            Problem.DOES_NOT_BUILD,
+            Violation.DOES_NOT_BUILD,
             "memory.decisions/0/1",
             "at version 1, but the decision builds on 2",
             id="a decision is lacking",
         ),
         pytest.param(
             [TEA, changed(TEA, source=case(1).source)],
-            Problem.DOES_NOT_BUILD,
+            Violation.DOES_NOT_BUILD,
             "memory.decisions/0/1",
             "to what it was already",
             id="a decision comes again",
         ),
         pytest.param(
             [TEA_AGAIN],
-            Problem.DOES_NOT_BUILD,
+            Violation.DOES_NOT_BUILD,
             "memory.decisions/0/0",
             "does not exist",
             id="the memory is lacking",
         ),
         pytest.param(
             [TEA, CAKE, merge(3, TEA.memory, CAKE.memory.model_copy(update={"version": 2}))],
-            Problem.DOES_NOT_BUILD,
+            Violation.DOES_NOT_BUILD,
             "memory.decisions/0/2",
             f"memory {CAKE.memory.id} is at version 1, but the decision builds on 2",
             id="one of two targets was seen at another version",
         ),
         pytest.param(
             [changed(TEA, decision_id=CAKE.decision_id)],
-            Problem.OTHER_ID,
+            Violation.OTHER_ID,
             "memory.decisions/0/0",
             CAKE.decision_id,
             id="the id is that of another event",
         ),
         pytest.param(
             [changed(TEA, memory=TEA.memory.model_copy(update={"text": "Ana likes pie."}))],
-            Problem.OTHER_WORDS,
+            Violation.OTHER_WORDS,
             "memory.decisions/0/0",
             TEA.memory.id,
             id="the words are not those of the content key",
         ),
         pytest.param(
             [changed(TEA, memory=ELSEWHERE.model_copy(update={"content_key": "k"}))],
-            Problem.OTHER_SCOPE,
+            Violation.OTHER_SCOPE,
             "memory.decisions/0/0",
             "changes memory",
             id="the memory is of another scope",
         ),
         pytest.param(
             [TEA, again(1, TEA.memory), changed(TEA, source=case(2).source)],
-            Problem.DECIDED_TWICE,
+            Violation.DECIDED_TWICE,
             "memory.decisions/0/2",
             "as memory.decisions/0/0 did before",
             id="an event changes memories twice",
         ),
         pytest.param(
             [changed(TEA, source=Position(topic="memory.events", partition=1, offset=0))],
-            Problem.OTHER_EVENT,
+            Violation.OTHER_EVENT,
             "memory.decisions/0/0",
             "memory.events/1/0",
             id="the event lies in another partition",
@@ -223,7 +223,7 @@ ELSEWHERE = TEA.memory.model_copy(update={"scope": BEN})
     ],
 )
 def test_a_decision_that_cannot_be_right_is_named(
-    decisions: Sequence[Decision], problem: Problem, place: str, what: str
+    decisions: Sequence[Decision], problem: Violation, place: str, what: str
 ) -> None:
     followed = audit(*decisions)
     findings = [*followed.fold.shown, *followed.events.shown]
@@ -247,7 +247,7 @@ def test_a_scope_lies_in_its_own_partition() -> None:
     followed.decision(decisions[0], at(0, own[0]))
     followed.decision(decisions[1], at(1, own[0]))
     followed.decision(sent_on(2, own[1]), at(2, own[0]))
-    assert followed.fold.counts == {Problem.OTHER_PARTITION: 2}
+    assert followed.fold.counts == {Violation.OTHER_PARTITION: 2}
     assert [one.place for one in followed.fold.shown] == [
         f"memory.decisions/{own[0]}/1",
         f"memory.decisions/{own[0]}/2",
@@ -262,11 +262,11 @@ def fence(**fields: int) -> Fence:
     ("wrong", "problem"),
     [
         (fence(), None),
-        (fence(partitions=3), Problem.PARTITIONS_DIFFER),
-        (fence(partition=1), Problem.FENCE_MISPLACED),
+        (fence(partitions=3), Violation.PARTITIONS_DIFFER),
+        (fence(partition=1), Violation.FENCE_MISPLACED),
     ],
 )
-def test_every_fence_is_of_as_many_partitions(wrong: Fence, problem: Problem | None) -> None:
+def test_every_fence_is_of_as_many_partitions(wrong: Fence, problem: Violation | None) -> None:
     followed = Audit(2, {})
     followed.topic("memory.events", 2)
     followed.fence(wrong, at(0))
@@ -278,8 +278,8 @@ def test_where_the_number_of_partitions_is_in_doubt_no_scope_is_said_to_be_mispl
     followed.topic("memory.events", 3)
     for partition in range(2):
         followed.decision(insert(partition), at(0, partition))
-    assert followed.numbers.counts == {Problem.PARTITIONS_DIFFER: 1}
-    assert Problem.OTHER_PARTITION not in followed.fold.counts
+    assert followed.numbers.counts == {Violation.PARTITIONS_DIFFER: 1}
+    assert Violation.OTHER_PARTITION not in followed.fold.counts
 
 
 def test_what_was_decided_before_a_lost_beginning_is_in_doubt() -> None:
@@ -290,14 +290,14 @@ def test_what_was_decided_before_a_lost_beginning_is_in_doubt() -> None:
     for offset in range(2):
         pairing.event(offset, lambda: again(1, TEA.memory).event)
     pairing.close(0, 2)
-    assert of(followed) == {Problem.BEGINNING_LOST: 1}
+    assert of(followed) == {Violation.BEGINNING_LOST: 1}
     assert pairing.in_doubt == 1
 
 
 def test_what_follows_from_a_record_that_cannot_be_read_is_not_told_as_another_damage() -> None:
     followed = Audit(1, {0: 3})
     followed.decision(CAKE.model_copy(update={"source": case(0).source}), at(0))
-    followed.unread_decision(Problem.DAMAGED, at(1), "is damaged")
+    followed.unread_decision(Violation.DAMAGED, at(1), "is damaged")
     followed.decision(again(2, TEA.memory), at(2))
     pairing = followed.pairings[0]
     for offset in range(3):
@@ -305,7 +305,7 @@ def test_what_follows_from_a_record_that_cannot_be_read_is_not_told_as_another_d
             offset, lambda offset=offset: CAKE.event if offset == 0 else again(2, TEA.memory).event
         )
     pairing.close(0, 3)
-    assert of(followed) == {Problem.DAMAGED: 1}
+    assert of(followed) == {Violation.DAMAGED: 1}
     assert followed.stopped == {0: 1}
     assert (pairing.events, pairing.in_doubt, pairing.waiting) == (3, 1, 0)
 
@@ -317,30 +317,32 @@ def cut(size: int) -> bytes:
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        (None, Problem.CUT_SHORT),
-        (b"", Problem.CUT_SHORT),
-        (cut(-1), Problem.CUT_SHORT),
-        (cut(40), Problem.CUT_SHORT),
-        (cut(-1) + b"\x00", Problem.DAMAGED),
-        (b"\xff" + cut(-1), Problem.DAMAGED),
-        (b"[]", Problem.DAMAGED),
-        (b'{"schema_version":1}', Problem.DAMAGED),
-        (b'{"kind":7,"schema_version":"x"}', Problem.NEWER),
-        (b'{"kind":"consolidate","schema_version":1}', Problem.NEWER),
-        (b'{"kind":"insert","schema_version":2}', Problem.NEWER),
-        (b'{"kind":"insert","schema_version":[]}', Problem.DAMAGED),
-        (b'{"kind":"insert","schema_version":1}', Problem.DAMAGED),
-        (DECISION.encode(TEA).replace(b'"evidence"', b'"evidenc3"'), Problem.DAMAGED),
+        (None, Violation.CUT_SHORT),
+        (b"", Violation.CUT_SHORT),
+        (cut(-1), Violation.CUT_SHORT),
+        (cut(40), Violation.CUT_SHORT),
+        (cut(-1) + b"\x00", Violation.DAMAGED),
+        (b"\xff" + cut(-1), Violation.DAMAGED),
+        (b"[]", Violation.DAMAGED),
+        (b'{"schema_version":1}', Violation.DAMAGED),
+        (b'{"kind":7,"schema_version":"x"}', Violation.NEWER),
+        (b'{"kind":"consolidate","schema_version":1}', Violation.NEWER),
+        (b'{"kind":"insert","schema_version":2}', Violation.NEWER),
+        (b'{"kind":"insert","schema_version":[]}', Violation.DAMAGED),
+        (b'{"kind":"insert","schema_version":1}', Violation.DAMAGED),
+        (DECISION.encode(TEA).replace(b'"evidence"', b'"evidenc3"'), Violation.DAMAGED),
     ],
 )
-def test_cut_short_damaged_and_newer_are_told_apart(value: bytes | None, problem: Problem) -> None:
+def test_cut_short_damaged_and_newer_are_told_apart(
+    value: bytes | None, problem: Violation
+) -> None:
     with pytest.raises(Unreadable) as unread:
         DECISION.decode(value or b"")
     assert unreadable(value, unread.value) is problem
 
 
 def test_a_fence_that_says_it_is_a_decision_is_damaged() -> None:
-    assert unreadable(DECISION.encode(fence()), None) is Problem.DAMAGED
+    assert unreadable(DECISION.encode(fence()), None) is Violation.DAMAGED
 
 
 def paired(
@@ -351,9 +353,9 @@ def paired(
     beginning: int = 0,
     end: int = 6,
     doubts: Sequence[int] = (),
-) -> tuple[Pairing, Findings]:
+) -> tuple[Pairing, AuditFindings]:
     """Pair decisions on some events with some events; before some decisions lies a doubt."""
-    found = Findings()
+    found = AuditFindings()
     pairing = Pairing(0, committed, found)
     for place, number in enumerate(decided):
         if number in doubts:
@@ -377,25 +379,25 @@ def paired(
             {"decided": [0, 2], "events": [0, 2], "end": 3}, {}, 0, 0, id="a gap of the log"
         ),
         pytest.param(
-            {"decided": [0, 1, 3], "events": range(4)}, {Problem.UNDECIDED: 1}, 0, 0, id="skipped"
+            {"decided": [0, 1, 3], "events": range(4)}, {Violation.UNDECIDED: 1}, 0, 0, id="skipped"
         ),
         pytest.param(
             {"decided": range(4), "events": range(6), "committed": 5},
-            {Problem.UNDECIDED: 1},
+            {Violation.UNDECIDED: 1},
             1,
             0,
             id="the group has gone past it",
         ),
         pytest.param(
             {"decided": range(6), "events": [0, 1, 2, 4, 5]},
-            {Problem.NO_EVENT: 1},
+            {Violation.NO_EVENT: 1},
             0,
             0,
             id="an event is gone",
         ),
         pytest.param(
             {"decided": range(6), "events": range(4), "end": 4},
-            {Problem.BEYOND_EVENTS: 2},
+            {Violation.BEYOND_EVENTS: 2},
             0,
             0,
             id="the events end before",
@@ -408,7 +410,7 @@ def paired(
         ),
         pytest.param(
             {"decided": [0, 1, 3, 5], "events": range(6), "doubts": [3]},
-            {Problem.UNDECIDED: 1},
+            {Violation.UNDECIDED: 1},
             0,
             1,
             id="in doubt, and another one skipped",
@@ -445,12 +447,12 @@ def test_what_has_expired_is_counted_by_its_decisions() -> None:
 
 @pytest.mark.parametrize("holds", [None, event("Ana likes mud.")])
 def test_a_decision_is_on_the_event_that_the_record_holds(holds: Event | None) -> None:
-    found = Findings()
+    found = AuditFindings()
     pairing = Pairing(0, 0, found)
     pairing.decided(TEA, 7)
     pairing.event(0, lambda: holds)
     assert [(one.problem, one.place) for one in found.shown] == [
-        (Problem.OTHER_EVENT, "memory.decisions/0/7")
+        (Violation.OTHER_EVENT, "memory.decisions/0/7")
     ]
 
 
@@ -468,7 +470,7 @@ def test_the_record_of_a_masked_event_says_something_else_or_is_gone(*, is_there
 
 
 def test_a_reject_and_a_forward_repeat_no_event() -> None:
-    found = Findings()
+    found = AuditFindings()
     pairing = Pairing(0, 0, found)
     pairing.decided(reject(0), 0)
     pairing.decided(sent_on(1), 1)
@@ -477,15 +479,15 @@ def test_a_reject_and_a_forward_repeat_no_event() -> None:
     assert not found.counts
 
 
-def retired(number: int, by: int | None, scope: str = ANA) -> Stored:
+def retired(number: int, by: int | None, scope: str = ANA) -> StoredMemory:
     successor = None if by is None else identity(by)
     superseded = {"by": successor, "at": later(1), "reason": "r"}
     fields: dict[str, Any] = {"status": "superseded", "superseded": superseded}
-    return Stored(memory(id=identity(number), scope=scope, **fields), unit(1))
+    return StoredMemory(memory(id=identity(number), scope=scope, **fields), unit(1))
 
 
-def live(number: int, scope: str = ANA) -> Stored:
-    return Stored(memory(id=identity(number), scope=scope), unit(1))
+def live(number: int, scope: str = ANA) -> StoredMemory:
+    return StoredMemory(memory(id=identity(number), scope=scope), unit(1))
 
 
 @pytest.mark.covers("B66", "C9")
@@ -496,27 +498,27 @@ def live(number: int, scope: str = ANA) -> Stored:
         pytest.param([retired(1, 2), retired(2, 3), live(3)], {}, id="a chain"),
         pytest.param([live(3), retired(2, 3), retired(1, 3)], {}, id="two to one"),
         pytest.param([retired(1, None), retired(2, 1)], {}, id="to an end"),
-        pytest.param([retired(1, 9)], {Problem.NO_SUCCESSOR: 1}, id="to nowhere"),
+        pytest.param([retired(1, 9)], {Violation.NO_SUCCESSOR: 1}, id="to nowhere"),
         pytest.param(
             [retired(1, 2), retired(2, 9), live(3)],
-            {Problem.NO_SUCCESSOR: 2},
+            {Violation.NO_SUCCESSOR: 2},
             id="a chain to nowhere",
         ),
         pytest.param(
-            [retired(1, 2), live(2, scope=BEN)], {Problem.NO_SUCCESSOR: 1}, id="to another scope"
+            [retired(1, 2), live(2, scope=BEN)], {Violation.NO_SUCCESSOR: 1}, id="to another scope"
         ),
         pytest.param(
-            [retired(1, 2), retired(2, 1)], {Problem.SUCCESSOR_CYCLE: 2}, id="in a circle"
+            [retired(1, 2), retired(2, 1)], {Violation.SUCCESSOR_CYCLE: 2}, id="in a circle"
         ),
         pytest.param(
             [retired(1, 2), retired(2, 3), retired(3, 2), retired(4, 1)],
-            {Problem.SUCCESSOR_CYCLE: 4},
+            {Violation.SUCCESSOR_CYCLE: 4},
             id="into a circle",
         ),
     ],
 )
 def test_every_retired_memory_leads_to_one_live_memory_or_to_its_end(
-    memories: Sequence[Stored], found: Found
+    memories: Sequence[StoredMemory], found: Found
 ) -> None:
     assert successors({one.memory.id: one for one in memories}).counts == found
 
@@ -528,7 +530,7 @@ def test_what_rejects_refer_to_is_there_or_may_have_expired() -> None:
     assert not followed.letters.counts
     assert followed.close_letters(expired=False) == 0
     [finding] = followed.letters.shown
-    assert (finding.problem, finding.place) == (Problem.NO_DEAD_LETTER, "memory.decisions/0/1")
+    assert (finding.problem, finding.place) == (Violation.NO_DEAD_LETTER, "memory.decisions/0/1")
 
 
 def test_what_forwards_refer_to_is_there_or_may_have_expired() -> None:
@@ -537,14 +539,14 @@ def test_what_forwards_refer_to_is_there_or_may_have_expired() -> None:
     followed.forwarded(2, "memory.events/0/1")
     assert followed.close_forwards(expired={2}) == 1
     [finding] = followed.forwards.shown
-    assert (finding.problem, finding.place) == (Problem.NOT_FORWARDED, "memory.decisions/0/1")
+    assert (finding.problem, finding.place) == (Violation.NOT_FORWARDED, "memory.decisions/0/1")
 
 
-def states(*decisions: Decision) -> dict[MemoryId, Stored]:
+def states(*decisions: Decision) -> dict[MemoryId, StoredMemory]:
     return dict(audit(*decisions).state)
 
 
-def compared(level: int, held: Iterable[Stored], *, whole: bool = True) -> Findings:
+def compared(level: int, held: Iterable[StoredMemory], *, whole: bool = True) -> AuditFindings:
     """Compare what a copy holds that has followed LIFE up to a level."""
     followed = Audit(1, {})
     copy = followed.copy({0: level}, whole=whole)
@@ -553,7 +555,7 @@ def compared(level: int, held: Iterable[Stored], *, whole: bool = True) -> Findi
     return in_copy(followed, copy, held)
 
 
-def in_copy(followed: Audit, copy: Copy, held: Iterable[Stored]) -> Findings:
+def in_copy(followed: Audit, copy: Copy, held: Iterable[StoredMemory]) -> AuditFindings:
     for stored in held:
         copy.found(stored)
     return followed.compared(copy)
@@ -572,7 +574,7 @@ def test_a_copy_lacks_what_its_level_says_it_has(level: int) -> None:
     for identity_ in expected:
         rest = [stored for key, stored in expected.items() if key != identity_]
         [finding] = compared(level, rest).shown
-        assert (finding.problem, finding.place) == (Problem.LACKING, identity_)
+        assert (finding.problem, finding.place) == (Violation.LACKING, identity_)
 
 
 ALL = states(*LIFE)
@@ -584,7 +586,7 @@ LAST = ALL[BOTH.memory.id]
     [
         (states(TEA)[TEA.memory.id], "is at version 1, and at 3 by the log"),
         (
-            Stored(LAST.memory.model_copy(update={"text": "x"}), LAST.vector, LAST.decided),
+            StoredMemory(LAST.memory.model_copy(update={"text": "x"}), LAST.vector, LAST.decided),
             "differs from the log in: text",
         ),
         (replace(LAST, vector=unit(0, 1)), "in: vector"),
@@ -592,10 +594,10 @@ LAST = ALL[BOTH.memory.id]
         (replace(LAST, decided=()), "in: decisions"),
     ],
 )
-def test_what_differs_is_said_without_the_text(stored: Stored, what: str) -> None:
+def test_what_differs_is_said_without_the_text(stored: StoredMemory, what: str) -> None:
     held = {**ALL, stored.memory.id: stored}
     [finding] = compared(len(LIFE), held.values()).shown
-    assert (finding.problem, finding.place) == (Problem.DIFFERING, stored.memory.id)
+    assert (finding.problem, finding.place) == (Violation.DIFFERING, stored.memory.id)
     assert what in finding.what
 
 
@@ -619,7 +621,7 @@ WITHOUT_CAKE = tuple(one for one in BOTH.memory.variants if one.text != CAKE.mem
 )
 def test_a_wording_that_no_memory_has_any_more_is_lost(planted: Change) -> None:
     followed = audit(TEA, CAKE, TEA_AGAIN, planted)
-    assert problems(followed.wordings) == {Problem.WORDING_LOST: 1}
+    assert problems(followed.wordings) == {Violation.WORDING_LOST: 1}
     assert problems(audit(*LIFE).wordings) == {}
 
 
@@ -640,31 +642,31 @@ def test_what_a_new_text_takes_the_place_of_is_not_lost() -> None:
         target=Target(memory_id=TEA.memory.id, version=1),
         embedding=pack(unit(0, 1), MODEL),
     )
-    encoded = Encoded(unit(1), pack(unit(1), MODEL), truncated=False)
+    encoded = EncodedVector(unit(1), pack(unit(1), MODEL), truncated=False)
     renamed = rename(case(2, "Ana likes cocoa."), worded.memory, encoded)
     assert problems(audit(TEA, worded, renamed).wordings) == {}
     bare = changed(worded, memory=worded.memory.model_copy(update={"variants": ()}))
-    assert problems(audit(TEA, bare).wordings) == {Problem.WORDING_LOST: 1}
+    assert problems(audit(TEA, bare).wordings) == {Violation.WORDING_LOST: 1}
 
 
 def test_vectors_and_decisions_are_not_asked_of_a_copy_that_has_none() -> None:
-    held = [Stored(stored.memory, None) for stored in ALL.values()]
+    held = [StoredMemory(stored.memory, None) for stored in ALL.values()]
     assert problems(compared(len(LIFE), held, whole=False)) == {}
-    assert compared(len(LIFE), held).counts == {Problem.DIFFERING: 3}
+    assert compared(len(LIFE), held).counts == {Violation.DIFFERING: 3}
 
 
 def test_of_several_states_the_latest_counts_in_whatever_order() -> None:
-    first = Stored(TEA.memory, None)
-    wrong = Stored(TEA.memory.model_copy(update={"version": 9}), None)
-    last = [Stored(stored.memory, None) for stored in ALL.values()]
+    first = StoredMemory(TEA.memory, None)
+    wrong = StoredMemory(TEA.memory.model_copy(update={"version": 9}), None)
+    last = [StoredMemory(stored.memory, None) for stored in ALL.values()]
     assert problems(compared(len(LIFE), [first, *last, first], whole=False)) == {}
-    assert compared(len(LIFE), [wrong, *last], whole=False).counts == {Problem.DIFFERING: 1}
+    assert compared(len(LIFE), [wrong, *last], whole=False).counts == {Violation.DIFFERING: 1}
 
 
 def test_what_the_log_does_not_know_is_extra_until_it_is_read_on() -> None:
     followed = Audit(1, {})
     copy = followed.copy({}, whole=True)
-    assert in_copy(followed, copy, states(TEA).values()).counts == {Problem.EXTRA: 1}
+    assert in_copy(followed, copy, states(TEA).values()).counts == {Violation.EXTRA: 1}
     assert copy.is_in_doubt
     followed.decision(TEA, at(0))
     assert not followed.compared(copy).counts
@@ -675,7 +677,7 @@ def test_a_flawed_memory_is_named() -> None:
     copy = followed.copy({0: 1}, whole=True)
     copy.flawed(TEA.memory.id, "cannot be read")
     [finding] = followed.compared(copy).shown
-    assert (finding.problem, finding.what) == (Problem.DIFFERING, "cannot be read")
+    assert (finding.problem, finding.what) == (Violation.DIFFERING, "cannot be read")
 
 
 def test_a_copy_is_compared_only_where_the_log_adds_up_to_its_level() -> None:
@@ -699,14 +701,14 @@ def test_a_copy_is_compared_only_where_the_log_adds_up_to_its_level() -> None:
 
 
 def test_of_each_problem_the_first_are_shown_and_all_are_counted() -> None:
-    found = Findings()
+    found = AuditFindings()
     for number in range(SHOWN_MAX + 5):
-        found.add(Problem.EXTRA, f"{number}", "")
-    found.add(Problem.LACKING, "one", "")
+        found.add(Violation.EXTRA, f"{number}", "")
+    found.add(Violation.LACKING, "one", "")
     assert [one.place for one in found.shown] == [*map(str, range(SHOWN_MAX)), "one"]
-    assert found.counts == {Problem.EXTRA: SHOWN_MAX + 5, Problem.LACKING: 1}
+    assert found.counts == {Violation.EXTRA: SHOWN_MAX + 5, Violation.LACKING: 1}
 
 
 def test_every_problem_has_a_remedy_or_is_one_of_a_copy() -> None:
-    of_copies = {Problem.UNUSABLE, Problem.LACKING, Problem.EXTRA, Problem.DIFFERING}
-    assert set(Problem) - set(REMEDIES) == of_copies
+    of_copies = {Violation.UNUSABLE, Violation.LACKING, Violation.EXTRA, Violation.DIFFERING}
+    assert set(Violation) - set(REMEDIES) == of_copies

@@ -19,7 +19,7 @@ from streams.api.app.access import Access
 from streams.api.app.desk import Desk
 from streams.lab.core.calibration import Sample
 from streams.lab.core.grading import Truth
-from streams.maintain.app.diagnosis import Finding
+from streams.maintain.app.diagnosis import Diagnosis
 from streams.model.bands import Bands
 from streams.model.identity import memory_id
 from streams.store.app import policies
@@ -29,7 +29,7 @@ from streams.web.app.chronicle import Chronicle
 from streams.web.app.operating import curve
 from streams.web.app.pages import STATIC
 from streams.web.app.quality import drawing, moved
-from streams.web.app.sessions import COOKIE, Sessions, place_here
+from streams.web.app.sessions import COOKIE, WebSessions, place_here
 from streams.web.app.words import compared
 from tests.builders import policy
 from tests.support.web import (
@@ -59,10 +59,10 @@ async def world(tmp_path: Path) -> AsyncGenerator[World]:
 async def routes(world: World) -> list[Route]:
     """Return every view there is."""
 
-    async def examined() -> list[Finding]:
+    async def examined() -> list[Diagnosis]:
         return []
 
-    sessions = Sessions(world.clock, 1)
+    sessions = WebSessions(world.clock, 1)
     app = views(
         Desk(world.life, world.metrics),
         Chronicle(world.life.past("test")),

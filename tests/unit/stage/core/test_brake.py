@@ -13,8 +13,8 @@ from schemas.memories import Memory, Superseded, Target
 from streams.model.embedding import pack
 from streams.model.policy import Brake
 from streams.stage.core import survivorship
-from streams.stage.core.brake import WINDOW, Rates, Recent, Watch, retires
-from streams.stage.core.case import Case, Encoded
+from streams.stage.core.brake import WINDOW, Rates, RecentChanges, Watch, retires
+from streams.stage.core.case import Case, EncodedVector
 from streams.stage.core.decide import supersede
 from tests.builders import MODEL, event, identity, later, memory, policy, unit
 
@@ -91,8 +91,8 @@ def test_what_wants_to_retire_a_memory(decision: Change, *, wanted: bool) -> Non
     assert retires(decision) is wanted
 
 
-def recent(*decisions: Change) -> Recent:
-    changes = Recent()
+def recent(*decisions: Change) -> RecentChanges:
+    changes = RecentChanges()
     for decision in decisions:
         changes.add(decision)
     return changes
@@ -167,7 +167,7 @@ def test_a_copy_goes_on_as_the_original_does(stream: list[tuple[ScopeName, str]]
         assert vars(copy) == vars(changes)
 
 
-def turned(watch: Watch, changes: Recent, scopes: Iterable[ScopeName] = (ANA,)) -> list[str]:
+def turned(watch: Watch, changes: RecentChanges, scopes: Iterable[ScopeName] = (ANA,)) -> list[str]:
     rule = policy(brake={"decisions_min": 10, "removals_max": 0.5})
     return watch.turned(changes, list(scopes), rule)
 
@@ -204,7 +204,7 @@ class TestByName:
         rules = policy(supersede={"named_max": named_max})
         said = event("Ana likes green tea.", supersedes=(KNOWN.id,))
         place = Position(topic="memory.events", partition=0, offset=0)
-        encoded = Encoded(unit(1), VECTOR, truncated=False)
+        encoded = EncodedVector(unit(1), VECTOR, truncated=False)
         return supersede(Case(said, place, rules, None, braked), encoded, [(KNOWN.id, KNOWN)])
 
     @pytest.mark.covers("C19")

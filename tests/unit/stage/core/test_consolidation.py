@@ -28,11 +28,11 @@ from streams.model.merge import append
 from streams.model.neighbours import Neighbour
 from streams.model.policy import Policy
 from streams.model.verdict import Judgement
-from streams.stage.core.case import Encoded, PendingMerge
+from streams.stage.core.case import EncodedVector, PendingMerge
 from streams.stage.core.consolidation import (
-    Member,
+    MergeCandidate,
     Proposal,
-    Related,
+    RelatedPair,
     cohesive,
     consolidate,
     joinable,
@@ -65,13 +65,13 @@ def fact(number: int, **fields: Any) -> Memory:
 
 def related(
     newer: Memory, older: Memory, judged: Verdict | Judgement, near: float = 0.9
-) -> Related:
+) -> RelatedPair:
     judgement = Judgement(judged, "llm") if isinstance(judged, Verdict) else judged
     band = RULES.bands.of(near)
-    return Related(newer, Neighbour(older, near, band), judgement)
+    return RelatedPair(newer, Neighbour(older, near, band), judgement)
 
 
-def relations_of(facts: Sequence[Memory], judged: Judged, near: float = 0.9) -> list[Related]:
+def relations_of(facts: Sequence[Memory], judged: Judged, near: float = 0.9) -> list[RelatedPair]:
     """Relate every pair; the pairs are (newer, older) by number, and distinct unless told."""
     by_number = {int(one.id[-6:]): one for one in facts}
     return [
@@ -107,7 +107,7 @@ def decided(
     near: float = 0.9,
     braked: bool = False,
 ) -> Replace | Ignore | PendingMerge:
-    members = {one.id: Member(one, unit(1)) for one in facts}
+    members = {one.id: MergeCandidate(one, unit(1)) for one in facts}
     relations = relations_of(facts, judged, near)
     return consolidate(proposal(facts, rules, braked=braked), members, relations)
 
@@ -116,7 +116,7 @@ def worded(outcome: Change | Ignore | PendingMerge) -> Merge:
     """Make the text of a merge by appending."""
     assert isinstance(outcome, PendingMerge)
     joined = append(outcome.parts, READINGS)
-    made = outcome.merged(joined, Encoded(unit(1), pack(unit(1), MODEL), truncated=False), ())
+    made = outcome.merged(joined, EncodedVector(unit(1), pack(unit(1), MODEL), truncated=False), ())
     assert isinstance(made, Merge)
     return made
 
@@ -390,7 +390,7 @@ class TestWhatIsDecided:
 
     def test_one_that_is_left_over_is_joined_with_nothing(self) -> None:
         both = proposal([fact(1), fact(2)])
-        left = {identity(1): Member(fact(1), unit(1))}
+        left = {identity(1): MergeCandidate(fact(1), unit(1))}
         ignored = consolidate(both, {MemoryId(i): m for i, m in left.items()}, [])
         assert isinstance(ignored, Ignore)
         assert ignored.evidence.reason is Reason.OUT_OF_DATE
@@ -421,7 +421,7 @@ class TestNomination:
     def test_each_memory_nominates_its_nearest_in_the_bands(self) -> None:
         facts = [fact(n) for n in range(1, 5)]
         vectors = [unit(1), at_cosine(0.96), at_cosine(0.85), at_cosine(0.75)]
-        members = {one.id: Member(one, v) for one, v in zip(facts, vectors, strict=True)}
+        members = {one.id: MergeCandidate(one, v) for one, v in zip(facts, vectors, strict=True)}
         found = near_pairs(members, RULES, neighbours_max=1)
         assert [(*numbers([newer.id, near.memory.id]), near.band) for newer, near in found] == [
             (4, 3, Band.MATCH),
@@ -438,14 +438,14 @@ class TestNomination:
     @pytest.mark.parametrize("copies", [2, 3])
     def test_a_memory_takes_no_place_of_its_own_where_one_is_asked_for(self, copies: int) -> None:
         """Even where another has the same vector, and is as near as the memory to itself."""
-        members = {one.id: Member(one, unit(1)) for one in map(fact, range(1, copies + 1))}
+        members = {one.id: MergeCandidate(one, unit(1)) for one in map(fact, range(1, copies + 1))}
         found = near_pairs(members, RULES, neighbours_max=1)
         assert len(found) == copies - 1
         assert all(newer.id != near.memory.id for newer, near in found)
 
     def test_a_title_nominates_where_the_policy_says_so(self) -> None:
         members = {
-            one.id: Member(one, v)
+            one.id: MergeCandidate(one, v)
             for one, v in [
                 (fact(1, title="Lamp"), unit(1)),
                 (fact(2, title="lamp"), at_cosine(0.6)),
@@ -462,9 +462,9 @@ class TestNomination:
         self, before: int
     ) -> None:
         """Also where others, far from them, fill the block before."""
-        far = [Member(fact(n), unit(0, 0, 1)) for n in range(1, before + 1)]
+        far = [MergeCandidate(fact(n), unit(0, 0, 1)) for n in range(1, before + 1)]
         one, two, three = (
-            Member(fact(before + n, kept_apart=noted), vector)
+            MergeCandidate(fact(before + n, kept_apart=noted), vector)
             for n, noted, vector in [
                 (1, side(1), unit(1)),
                 (2, side(2), at_cosine(0.99)),
@@ -485,7 +485,7 @@ class TestNomination:
     def test_the_blocks_change_nothing(self, degrees: list[int], nearest: int) -> None:
         """Compared with the definition: of each, the nearest by the one measure."""
         members = {
-            one.id: Member(one, at_cosine(round(degree / 90, 4)))
+            one.id: MergeCandidate(one, at_cosine(round(degree / 90, 4)))
             for one, degree in ((fact(n), degree) for n, degree in enumerate(degrees, 1))
         }
         found = {(a.id, b.memory.id) for a, b in near_pairs(members, RULES, neighbours_max=nearest)}
@@ -505,7 +505,7 @@ VERDICTS = st.sampled_from([SAME, REFINES, REFINED_BY, OVERLAPS, UNSURE, DISTINC
 
 
 @st.composite
-def judged_facts(draw: st.DrawFn) -> tuple[list[Memory], list[Related]]:
+def judged_facts(draw: st.DrawFn) -> tuple[list[Memory], list[RelatedPair]]:
     facts = [fact(n) for n in range(1, draw(st.integers(2, 7)) + 1)]
     pairs = [
         related(
@@ -525,7 +525,7 @@ ACTS = st.sampled_from(["merge", "keep-better", "reinforce", "keep-both"])
 @pytest.mark.covers("B34", "D17", "B33")
 @given(judged_facts(), ACTS)
 def test_groups_are_disjoint_and_in_each_every_pair_is_joinable(
-    judged: tuple[list[Memory], list[Related]], act: str
+    judged: tuple[list[Memory], list[RelatedPair]], act: str
 ) -> None:
     _, pairs = judged
     rules = policy(without_verdict={"match": act, "review": "keep-both"})
@@ -541,7 +541,7 @@ def test_groups_are_disjoint_and_in_each_every_pair_is_joinable(
 
 @given(judged_facts(), st.randoms(use_true_random=False), ACTS)
 def test_the_order_of_members_and_relations_changes_nothing(
-    judged: tuple[list[Memory], list[Related]], chance: Any, act: str
+    judged: tuple[list[Memory], list[RelatedPair]], chance: Any, act: str
 ) -> None:
     facts, pairs = judged
     rules = policy(without_verdict={"match": act, "review": "keep-both"})
@@ -562,7 +562,7 @@ def test_the_order_of_members_and_relations_changes_nothing(
 @pytest.mark.covers("D14")
 @given(judged_facts(), ACTS)
 def test_whoever_goes_is_said_by_who_stays(
-    judged: tuple[list[Memory], list[Related]], act: str
+    judged: tuple[list[Memory], list[RelatedPair]], act: str
 ) -> None:
     """Of each that goes, the survivor says all; or its text is in the merged one; and one stays."""
     facts, pairs = judged
@@ -591,7 +591,7 @@ def test_whoever_goes_is_said_by_who_stays(
 
 @given(judged_facts())
 def test_a_decision_retires_no_version_that_was_not_seen(
-    judged: tuple[list[Memory], list[Related]],
+    judged: tuple[list[Memory], list[RelatedPair]],
 ) -> None:
     facts, pairs = judged
     outcome = consolidate(proposal(facts), _members(facts), pairs)
@@ -603,11 +603,11 @@ def test_a_decision_retires_no_version_that_was_not_seen(
     assert len({target.memory_id for target in made.targets}) == len(made.targets) > 1
 
 
-def _members(facts: Sequence[Memory]) -> dict[MemoryId, Member]:
-    return {one.id: Member(one, unit(1)) for one in facts}
+def _members(facts: Sequence[Memory]) -> dict[MemoryId, MergeCandidate]:
+    return {one.id: MergeCandidate(one, unit(1)) for one in facts}
 
 
-def _alone(pair: Related, one: MemoryId) -> bool:
+def _alone(pair: RelatedPair, one: MemoryId) -> bool:
     """Tell whether a memory says something that the other of a pair does not."""
     judgement = pair.judgement
     if one == pair.newer.id:

@@ -36,7 +36,7 @@ from streams.model.policy import Policy
 from streams.model.verdict import Judgement, Opinion
 from streams.model.wordings import form_of
 from streams.stage.core import survivorship
-from streams.stage.core.case import Case, Encoded, PendingMerge
+from streams.stage.core.case import Case, EncodedVector, PendingMerge
 from streams.stage.core.decide import decide, ignore, recognise, reject, rename
 from streams.stage.flow.merging import Merging
 from streams.text.guards.registry import GUARDS
@@ -47,9 +47,9 @@ from tests.builders import MODEL, at_cosine, event, identity, later, memory, pol
 PLACE = Position(topic="memory.events", partition=2, offset=7)
 EVENT = event("Ana likes green grapes.", event_id="e1", occurred_at=later(5))
 NEW_ID = memory_id(decision_id(EVENT.scope, EVENT.event_id))
-OWN = Encoded(unit(1), pack(unit(1), MODEL), truncated=False)
-WHOLE = Encoded(at_cosine(0.9), pack(at_cosine(0.9), MODEL), truncated=False)
-PART = Encoded(unit(1), pack(unit(1), MODEL), truncated=True)
+OWN = EncodedVector(unit(1), pack(unit(1), MODEL), truncated=False)
+WHOLE = EncodedVector(at_cosine(0.9), pack(at_cosine(0.9), MODEL), truncated=False)
+PART = EncodedVector(unit(1), pack(unit(1), MODEL), truncated=True)
 OLD = memory("Ana likes sweet grapes.", version=3)
 READINGS = TextAnalyzer(Lexicon({}, (), {}, {}))
 SIMILARITY = {Band.MATCH: 0.97, Band.REVIEW: 0.85, Band.LOG: 0.72, Band.NONE: 0.6}
@@ -68,15 +68,15 @@ def settled(
     neighbours: Sequence[Neighbour],
     verdicts: Sequence[Verdict],
     *,
-    encoded: Encoded = OWN,
-    whole: Encoded = WHOLE,
+    encoded: EncodedVector = OWN,
+    whole: EncodedVector = WHOLE,
 ) -> Change:
     """Decide, with the embedding of a merged text where one is asked for."""
     outcome = decide(asked, encoded, neighbours, [Judgement(v, "test") for v in verdicts])
     return worded(outcome, asked, whole) if isinstance(outcome, PendingMerge) else outcome
 
 
-def worded(unworded: PendingMerge, asked: Case, whole: Encoded) -> Change:
+def worded(unworded: PendingMerge, asked: Case, whole: EncodedVector) -> Change:
     """Complete a merge as the flow does."""
     merging = Merging(READINGS, None)
     made = asyncio.run(merging.make(unworded, asked.event.scope, asked.rules.merge))
@@ -377,7 +377,7 @@ ACTING = [verdict for verdict in Verdict if verdict is not Verdict.DISTINCT]
 @pytest.mark.parametrize("verdict", ACTING)
 @pytest.mark.parametrize(("own", "known"), [(PART, False), (OWN, True), (PART, True)])
 def test_nothing_changes_a_memory_on_the_strength_of_a_truncated_text(
-    verdict: Verdict, own: Encoded, *, known: bool
+    verdict: Verdict, own: EncodedVector, *, known: bool
 ) -> None:
     part = OLD.model_copy(update={"truncated": known})
     made = settled(case(), [near(part)], [verdict], encoded=own)
@@ -449,7 +449,7 @@ def test_what_an_event_names_and_does_not_retire_is_told() -> None:
 
 @pytest.mark.covers("B1", "S1.14")
 @pytest.mark.parametrize("own", [OWN, PART])
-def test_a_memory_addressed_by_name_gets_the_events_text_in_place(own: Encoded) -> None:
+def test_a_memory_addressed_by_name_gets_the_events_text_in_place(own: EncodedVector) -> None:
     assert rename(case(), OLD, own) == Replace(
         **base(Reason.SAME_MEMORY_ID, truncated=own.truncated),
         memory=survivorship.renewed(OLD, EVENT, truncated=own.truncated),

@@ -23,7 +23,7 @@ from schemas.events import Answer, Seen
 from schemas.memories import Target
 from streams.model.embedding import pack
 from streams.model.identity import decision_id
-from streams.model.neighbours import Stored
+from streams.model.neighbours import StoredMemory
 from streams.stage.core.explain import explain, outcome, why
 from tests.builders import MODEL, event, identity, memory, policy, unit, worded
 
@@ -310,7 +310,7 @@ def test_it_is_told_that_texts_are_not_in_english() -> None:
 
 
 def test_the_wording_that_was_near_is_told() -> None:
-    known = worded(Stored(TEA, unit(1)), ("Tea is what Ana likes.", unit(0, 1))).memory
+    known = worded(StoredMemory(TEA, unit(1)), ("Tea is what Ana likes.", unit(0, 1))).memory
     near = NEAR.model_copy(update={"wording": known.variants[0].content_key})
     lines = explain(insert(because(Reason.UNSURE, near)), {(TEA.id, 2): known}, policy())
     at = lines.index('         "Ana likes tea."')

@@ -20,12 +20,12 @@ from schemas.decisions import (
 from schemas.memories import Superseded, Target
 from streams.model.embedding import Vector, pack
 from streams.model.identity import rejection_id
-from streams.model.neighbours import DECIDED_MAX, Stored
+from streams.model.neighbours import DECIDED_MAX, StoredMemory
 from streams.model.wordings import with_vectors
 from streams.stage.core import survivorship
-from streams.stage.core.case import Case, Encoded
+from streams.stage.core.case import Case, EncodedVector
 from streams.stage.core.decide import recognise, rename
-from streams.stage.core.ledger import MissingTarget, Retire, effects, fold, touched
+from streams.stage.core.ledger import MissingTarget, SupersededMemory, effects, fold, touched
 from tests.builders import MODEL, at_cosine, event, identity, later, memory, policy, unit
 
 TEA = memory("Ana likes tea.")
@@ -43,8 +43,8 @@ def target(identity_: MemoryId, version: int = 1) -> Target:
     return Target(memory_id=identity_, version=version)
 
 
-def encoded(vector: Vector) -> Encoded:
-    return Encoded(vector, pack(vector, MODEL), truncated=False)
+def encoded(vector: Vector) -> EncodedVector:
+    return EncodedVector(vector, pack(vector, MODEL), truncated=False)
 
 
 def made(asked: Case, reason: Reason) -> dict[str, object]:
@@ -57,7 +57,7 @@ def made(asked: Case, reason: Reason) -> dict[str, object]:
     }
 
 
-def insert(known: Stored, number: int = 0) -> Insert:
+def insert(known: StoredMemory, number: int = 0) -> Insert:
     """Return the decision that made a memory."""
     assert known.vector is not None
     return Insert.model_validate(
@@ -69,8 +69,8 @@ def insert(known: Stored, number: int = 0) -> Insert:
     )
 
 
-INSERT_TEA = insert(Stored(TEA, unit(1)))
-INSERT_CAKE = insert(Stored(CAKE, at_cosine(0.96)), 1)
+INSERT_TEA = insert(StoredMemory(TEA, unit(1)))
+INSERT_CAKE = insert(StoredMemory(CAKE, at_cosine(0.96)), 1)
 SEEN_AGAIN = recognise(case("Ana likes tea.", 2), TEA)
 RENAMED = rename(case("Ana likes cocoa.", 3), SEEN_AGAIN.memory, encoded(at_cosine(0.9)))
 MERGE = Merge.model_validate(
@@ -108,7 +108,7 @@ LIFE: tuple[Decision, ...] = (
 )
 
 
-def plain(state: dict[MemoryId, Stored]) -> dict[MemoryId, object]:
+def plain(state: dict[MemoryId, StoredMemory]) -> dict[MemoryId, object]:
     """Return a state as a value that can be compared."""
     return {
         identity_: (stored.memory, None if stored.vector is None else stored.vector.tobytes())
@@ -116,15 +116,15 @@ def plain(state: dict[MemoryId, Stored]) -> dict[MemoryId, object]:
     }
 
 
-def wordings(stored: Stored) -> dict[str, bytes]:
+def wordings(stored: StoredMemory) -> dict[str, bytes]:
     """Return the vectors of a memory's wordings by their texts."""
     texts = [stored.memory.text, *(variant.text for variant in stored.memory.variants)]
     vectors = (vector.tobytes() for vector in stored.wordings.values())
     return dict(zip(texts, vectors, strict=True))
 
 
-def folded(*decisions: Decision) -> dict[MemoryId, Stored]:
-    state: dict[MemoryId, Stored] = {}
+def folded(*decisions: Decision) -> dict[MemoryId, StoredMemory]:
+    state: dict[MemoryId, StoredMemory] = {}
     for decision in decisions:
         fold(state, decision)
     return state
@@ -146,19 +146,19 @@ def test_the_successor_comes_before_those_it_retires(
     decision: Decision, ids: list[MemoryId]
 ) -> None:
     assert touched(decision) == ids
-    assert [isinstance(effect, Retire) for effect in effects(decision)] == [
+    assert [isinstance(effect, SupersededMemory) for effect in effects(decision)] == [
         number > 0 for number in range(len(ids))
     ]
 
 
 def test_what_a_merge_does_in_full() -> None:
     successor, *retired = effects(MERGE)
-    assert isinstance(successor, Stored)
-    assert plain({BOTH.id: successor}) == plain({BOTH.id: Stored(BOTH, at_cosine(0.98))})
+    assert isinstance(successor, StoredMemory)
+    assert plain({BOTH.id: successor}) == plain({BOTH.id: StoredMemory(BOTH, at_cosine(0.98))})
     superseded = Superseded(by=BOTH.id, at=later(1), reason="nearly-identical")
     assert retired == [
-        Retire(target(TEA.id, 3), superseded),
-        Retire(target(CAKE.id), superseded),
+        SupersededMemory(target(TEA.id, 3), superseded),
+        SupersededMemory(target(CAKE.id), superseded),
     ]
 
 
@@ -168,17 +168,17 @@ def test_decisions_add_up_to_the_state() -> None:
     replaced = Superseded(by=HATE.id, at=later(1), reason="newer-contradiction")
     assert plain(folded(*LIFE)) == plain(
         {
-            TEA.id: Stored(survivorship.retired(RENAMED.memory, merged), at_cosine(0.9)),
-            CAKE.id: Stored(survivorship.retired(CAKE, merged), at_cosine(0.96)),
-            BOTH.id: Stored(survivorship.retired(BOTH, replaced), at_cosine(0.98)),
-            HATE.id: Stored(HATE, at_cosine(0.92)),
+            TEA.id: StoredMemory(survivorship.retired(RENAMED.memory, merged), at_cosine(0.9)),
+            CAKE.id: StoredMemory(survivorship.retired(CAKE, merged), at_cosine(0.96)),
+            BOTH.id: StoredMemory(survivorship.retired(BOTH, replaced), at_cosine(0.98)),
+            HATE.id: StoredMemory(HATE, at_cosine(0.92)),
         }
     )
 
 
 def test_a_memory_seen_again_keeps_its_vector() -> None:
     assert plain(folded(INSERT_TEA, SEEN_AGAIN)) == plain(
-        {TEA.id: Stored(SEEN_AGAIN.memory, unit(1))}
+        {TEA.id: StoredMemory(SEEN_AGAIN.memory, unit(1))}
     )
 
 
@@ -193,7 +193,7 @@ def test_folding_a_prefix_again_changes_nothing(upto: int, again: int) -> None:
 
 
 def test_a_memory_remembers_its_newest_decisions() -> None:
-    state: dict[MemoryId, Stored] = {}
+    state: dict[MemoryId, StoredMemory] = {}
     fold(state, INSERT_TEA)
     ids = [INSERT_TEA.decision_id]
     for number in range(10, 10 + DECIDED_MAX + 5):
@@ -237,7 +237,7 @@ def test_what_retired_a_memory_that_was_put_back_since_may_come_again() -> None:
 
 
 def test_fold_tells_which_memories_changed() -> None:
-    state: dict[MemoryId, Stored] = {}
+    state: dict[MemoryId, StoredMemory] = {}
     assert [fold(state, decision) for decision in LIFE] == [touched(d) for d in LIFE]
 
 

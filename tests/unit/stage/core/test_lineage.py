@@ -18,7 +18,7 @@ from streams.model.identity import decision_id, republished_id
 from streams.model.merge import contains
 from streams.stage.core import lineage
 from streams.stage.core.cannot_link import are_apart
-from streams.stage.core.lineage import CannotUndo, Plan, UndoneAlready, Wish, plan, undone
+from streams.stage.core.lineage import CannotUndo, UndoneAlready, UndoPlan, Wish, plan, undone
 from tests.builders import START, at_cosine, event, later, policy, unit
 from tests.support.deciding import World
 
@@ -60,7 +60,7 @@ class Story:
             made += await self.hear(event(text, **said))
         return made
 
-    def plan(self, meant: Decision, hours: float = 100) -> Plan:
+    def plan(self, meant: Decision, hours: float = 100) -> UndoPlan:
         wish = Wish("cleo", later(hours + len(self.decisions)))
         return plan(self.decisions, meant.decision_id, wish)
 

@@ -23,9 +23,9 @@ from streams.judges.lexicons import english
 from streams.model.embedding import Vector, pack
 from streams.model.identity import content_key
 from streams.model.merge import append
-from streams.model.neighbours import Stored, rank
+from streams.model.neighbours import StoredMemory, rank
 from streams.model.verdict import Judgement
-from streams.stage.core.case import Case, Encoded, PendingMerge
+from streams.stage.core.case import Case, EncodedVector, PendingMerge
 from streams.stage.core.decide import decide, ignore, recognise, rename
 from streams.stage.core.ledger import effects
 from streams.stage.core.overlay import Fork, Overlay
@@ -48,8 +48,8 @@ def case(text: str, number: int = 0, scope: ScopeName = ANA) -> Case:
     return Case(said, Position(topic="memory.events", partition=0, offset=number), policy())
 
 
-def encoded(vector: Vector) -> Encoded:
-    return Encoded(vector, pack(vector, MODEL), truncated=False)
+def encoded(vector: Vector) -> EncodedVector:
+    return EncodedVector(vector, pack(vector, MODEL), truncated=False)
 
 
 def inserted(text: str, vector: Vector, number: int = 0, scope: ScopeName = ANA) -> Insert:
@@ -58,7 +58,7 @@ def inserted(text: str, vector: Vector, number: int = 0, scope: ScopeName = ANA)
     return made
 
 
-def merged(text: str, known: Sequence[Stored], number: int = 0) -> Merge:
+def merged(text: str, known: Sequence[StoredMemory], number: int = 0) -> Merge:
     asked = case(text, number)
     near = rank(unit(1), known, bands=policy().bands, floor=0.5, limit=8)
     made = decide(asked, encoded(unit(1)), near, [Judgement(Verdict.UNSURE, "test") for _ in near])
@@ -81,7 +81,9 @@ def forked(*decisions: Decision, overlay: Overlay | None = None) -> Fork:
     return fork
 
 
-def seen(fork: Fork, hits: Sequence[Stored] = (), limit: int = 8) -> list[tuple[Memory, bytes]]:
+def seen(
+    fork: Fork, hits: Sequence[StoredMemory] = (), limit: int = 8
+) -> list[tuple[Memory, bytes]]:
     """Return the candidates near the first axis, by id."""
     candidates = fork.near(ANA, unit(1), hits, limit)
     return sorted(
@@ -130,7 +132,7 @@ def test_a_discarded_fork_leaves_its_base_as_it_was() -> None:
     overlay = Overlay()
     coffee = inserted(TEA, unit(1))
     overlay.join([coffee], [0])
-    known = Stored(coffee.memory, unit(1))
+    known = StoredMemory(coffee.memory, unit(1))
     forked(merged("Ana likes coffee a lot.", [known], 1), ignored(CAKE, 2))
     forked(rename(case(CAKE, 3), coffee.memory, encoded(at_cosine(0.7))), overlay=overlay)
     assert len(overlay) == 1
@@ -216,7 +218,7 @@ def test_what_came_back_is_near_by_its_new_vector_and_known_by_its_words() -> No
     assert held is not None
     assert held.memory == back
     assert seen(fork) == [(back, unit(2).tobytes())]
-    assert fork.current(ANA, Stored(coffee.memory, unit(1))) == held
+    assert fork.current(ANA, StoredMemory(coffee.memory, unit(1))) == held
 
 
 def test_the_state_of_what_a_merge_has_retired_is_told_by_the_index_where_it_knows_it() -> None:
@@ -290,7 +292,9 @@ def test_of_many_memories_the_nearest_are_nominated(limit: int, cosines: list[fl
         inserted(f"Ana likes thing {number}.", at_cosine(cosine), number)
         for number, cosine in enumerate(cosines)
     ]
-    everyone = [Stored(d.memory, at_cosine(c)) for d, c in zip(decisions, cosines, strict=True)]
+    everyone = [
+        StoredMemory(d.memory, at_cosine(c)) for d, c in zip(decisions, cosines, strict=True)
+    ]
     candidates = forked(*decisions).near(ANA, unit(1), [], limit)
     nearest = [
         [n.similarity for n in rank(unit(1), some, bands=policy().bands, floor=-1, limit=limit)]
@@ -304,11 +308,11 @@ def life() -> list[Decision]:
     coffee, bens = inserted(TEA, unit(1)), inserted(TEA, unit(1), 1, BEN)
     again = recognise(case("ana likes TEA", 2), coffee.memory)
     renamed = rename(case(CAKE, 3), again.memory, encoded(unit(1)))
-    whole = merged("Ana likes cake a lot.", [Stored(renamed.memory, unit(1))], 4)
+    whole = merged("Ana likes cake a lot.", [StoredMemory(renamed.memory, unit(1))], 4)
     return [coffee, bens, again, renamed, whole, ignored(TEA, 0)]
 
 
-def reworded(text: str, known: Stored, vector: Vector, number: int) -> Reinforce:
+def reworded(text: str, known: StoredMemory, vector: Vector, number: int) -> Reinforce:
     """Return the decision that the event says what a memory does, in other words."""
     asked, near = case(text, number), rank(vector, [known], bands=policy().bands, floor=-1, limit=1)
     made = decide(asked, encoded(vector), near, [Judgement(Verdict.SAME, "test")])
@@ -344,13 +348,13 @@ def test_the_words_of_a_variant_are_known_by_themselves() -> None:
 
 def test_it_does_not_matter_which_states_of_a_memory_are_joined_first() -> None:
     first = reworded("In Lisbon Ana was.", OLD, unit(0, 1), 1)
-    held = Stored(
+    held = StoredMemory(
         first.memory, OLD.vector, variants={first.memory.variants[0].content_key: unit(0, 1)}
     )
     second = reworded("Lisbon: Ana", held, unit(0, 0, 1), 2)
     [one], [other] = effects(first), effects(second)
-    assert isinstance(one, Stored)
-    assert isinstance(other, Stored)
+    assert isinstance(one, StoredMemory)
+    assert isinstance(other, StoredMemory)
     early, late = other.after(one).after(OLD), other.after(one.after(OLD))
     assert early.is_whole
     assert (early.memory, list(early.wordings)) == (late.memory, list(late.wordings))
@@ -384,7 +388,7 @@ def test_a_decision_that_comes_again_behind_later_ones_changes_nothing() -> None
 
 def test_a_memory_that_was_retired_does_not_come_back_with_an_old_decision() -> None:
     first = inserted(TEA, unit(1))
-    whole = merged("Ana buys cups.", [Stored(first.memory, unit(1))], 1)
+    whole = merged("Ana buys cups.", [StoredMemory(first.memory, unit(1))], 1)
     overlay = Overlay()
     overlay.join([first, whole, first], [0, 1, 2])
     assert [memory.id for memory, _ in seen(overlay.fork())] == [whole.memory.id]

@@ -11,9 +11,17 @@ from schemas.events import Consolidate, Pin, Rate, Retire, Undo
 from schemas.memories import Feedback, Memory, Standing, Superseded, Target
 from streams.model.embedding import pack
 from streams.model.identity import content_key, decision_id, memory_id, request_id
-from streams.model.neighbours import Stored
-from streams.stage.core.case import Encoded
-from streams.stage.core.requests import Held, Reworded, ended, made_up_for, pinned, put_back, rated
+from streams.model.neighbours import StoredMemory
+from streams.stage.core.case import EncodedVector
+from streams.stage.core.requests import (
+    Held,
+    WordingVectors,
+    ended,
+    made_up_for,
+    pinned,
+    put_back,
+    rated,
+)
 from tests.builders import MODEL, START, identity, later, memory, policy, stored, unit, worded
 
 PLACE = Position(topic="memory.events", partition=0, offset=7)
@@ -22,7 +30,7 @@ TEA = stored("Ana likes tea.", version=3)
 CAKE = stored("Ana likes cake.", id=identity(2))
 PINNED = stored("Ana is allergic to nuts.", id=identity(3), pinned=True)
 ELSEWHERE = stored("Ben likes tea.", id=identity(4), scope="acme/ben")
-GONE = Stored(
+GONE = StoredMemory(
     memory(
         "Ana liked tea.",
         id=identity(5),
@@ -43,16 +51,16 @@ OWN = memory_id(decision_id(CAKE.memory.scope, EventId(ASKED["event_id"])))
 """The id of the one memory that an undo may begin."""
 
 
-def retire(*targets: tuple[Stored, int], reason: str = "invalid") -> Retire:
+def retire(*targets: tuple[StoredMemory, int], reason: str = "invalid") -> Retire:
     named = [Target(memory_id=one.memory.id, version=version) for one, version in targets]
     return Retire.model_validate({**ASKED, "memories": named, "reason": reason})
 
 
-def pin(one: Stored, *, on: bool = True) -> Pin:
+def pin(one: StoredMemory, *, on: bool = True) -> Pin:
     return Pin.model_validate({**ASKED, "memory_id": one.memory.id, "pinned": on})
 
 
-def rate(one: Stored, **told: int) -> Rate:
+def rate(one: StoredMemory, **told: int) -> Rate:
     return Rate.model_validate({**ASKED, "memory_id": one.memory.id, **told})
 
 
@@ -115,14 +123,14 @@ def test_what_is_pinned_already_is_pinned_again_so_that_the_request_counts_once(
 def test_what_a_memory_was_good_for_is_added_up() -> None:
     [tea] = changed(rated(rate(TEA, helpful=2, accessed=5), PLACE, POLICY, HELD))
     assert tea.feedback == Feedback(accessed=5, helpful=2)
-    known = {TEA.memory.id: Stored(tea, TEA.vector)}
+    known = {TEA.memory.id: StoredMemory(tea, TEA.vector)}
     [tea] = changed(rated(rate(TEA, harmful=1), PLACE, POLICY, known))
     assert (tea.feedback, tea.version) == (Feedback(accessed=5, helpful=2, harmful=1), 5)
     assert rated(rate(TEA), PLACE, POLICY, HELD).evidence.reason is Reason.NOTHING_TO_CHANGE
 
 
 @pytest.mark.parametrize("one", [ELSEWHERE, GONE, stored("Nobody knows.", id=identity(9))])
-def test_what_is_not_live_in_the_scope_is_neither_pinned_nor_rated(one: Stored) -> None:
+def test_what_is_not_live_in_the_scope_is_neither_pinned_nor_rated(one: StoredMemory) -> None:
     for decision in (
         pinned(pin(one), PLACE, POLICY, HELD),
         rated(rate(one, helpful=1), PLACE, POLICY, HELD),
@@ -131,7 +139,7 @@ def test_what_is_not_live_in_the_scope_is_neither_pinned_nor_rated(one: Stored) 
         assert decision.evidence.reason is Reason.OUT_OF_DATE
 
 
-def as_it_was(one: Stored, text: str, version: int) -> Memory:
+def as_it_was(one: StoredMemory, text: str, version: int) -> Memory:
     key = content_key(one.memory.scope, "a key that the asker has made up")
     update = {"text": text, "version": version, "content_key": key, "status": Standing.ACTIVE}
     return one.memory.model_copy(update={**update, "superseded": None})
@@ -158,7 +166,9 @@ def test_memories_are_put_back_with_the_key_and_vector_of_their_own_words() -> N
         }
     )
     encoded = {
-        one.id: Reworded(Encoded(unit(n), pack(unit(n), MODEL), truncated=n == 2), of_variants)
+        one.id: WordingVectors(
+            EncodedVector(unit(n), pack(unit(n), MODEL), truncated=n == 2), of_variants
+        )
         for n, one, of_variants in ((1, back, (pack(unit(3), MODEL),)), (2, new, ()))
     }
     decision = put_back(undo(back, new, ending), PLACE, POLICY, HELD, encoded)
@@ -217,18 +227,18 @@ def test_a_wish_has_an_id_of_who_asks_for_what_and_when() -> None:
     assert len(others | {first}) == 6
 
 
-def lacking(what: str) -> Stored:
+def lacking(what: str) -> StoredMemory:
     return stored(
         "Ana rows on Sundays.", unit(0, 1), id=identity(6), unchecked=what, truncated=True
     )
 
 
-def make_up_for(one: Stored, *, version: int = 1) -> Consolidate:
+def make_up_for(one: StoredMemory, *, version: int = 1) -> Consolidate:
     target = Target(memory_id=one.memory.id, version=version)
     return Consolidate.model_validate({**ASKED, "members": [target]})
 
 
-ROWS = Encoded(unit(0, 0, 1), pack(unit(0, 0, 1), MODEL), truncated=False)
+ROWS = EncodedVector(unit(0, 0, 1), pack(unit(0, 0, 1), MODEL), truncated=False)
 
 
 def test_a_memory_without_a_vector_gets_it_and_is_still_to_be_compared() -> None:
@@ -264,7 +274,7 @@ def test_a_memory_that_was_compared_loses_its_mark_and_nothing_else() -> None:
     ids=["no vector yet", "changed since", "checked", "of another scope", "gone"],
 )
 def test_what_cannot_be_made_up_for_is_left_as_it_is(
-    known: Stored, version: int, reason: Reason
+    known: StoredMemory, version: int, reason: Reason
 ) -> None:
     held = {known.memory.id: known}
     made = made_up_for(make_up_for(known, version=version), PLACE, POLICY, held, None)

@@ -26,14 +26,14 @@ from schemas.memories import Memory, Standing, Superseded, Turns
 from schemas.outcomes import Review
 from streams.model.embedding import pack, unpack
 from streams.model.identity import answer_id, decision_id, event_key, review_id
-from streams.model.neighbours import Neighbour, Stored
+from streams.model.neighbours import Neighbour, StoredMemory
 from streams.stage.core import survivorship
 from streams.stage.core.case import Case
 from streams.stage.core.decide import ignore
 from streams.stage.core.ledger import fold
 from streams.stage.core.lineage import Wish, plan
 from streams.stage.core.overlay import Overlay
-from streams.stage.core.reviewing import Question, Questions, answered, questions
+from streams.stage.core.reviewing import ReviewQuestion, ReviewQuestions, answered, questions
 from streams.verify.core.audit import Audit, successors
 from tests.builders import MODEL, at_cosine, event, identity, later, memory, policy, unit
 
@@ -94,8 +94,8 @@ def settle(
     return answered(answer(verdict), PLACE, policy(), known(newer), known(older), MODEL)
 
 
-def known(held: Held | None) -> Stored | None:
-    return None if held is None else Stored(held[0], unpack(held[1]))
+def known(held: Held | None) -> StoredMemory | None:
+    return None if held is None else StoredMemory(held[0], unpack(held[1]))
 
 
 def applied(verdict: str) -> Replace:
@@ -335,7 +335,7 @@ def test_the_ledger_folds_an_answer_and_the_retired_memory_reaches_the_survivor(
 ) -> None:
     made = world.answered(verdict)
     assert isinstance(made, Replace)
-    state: dict[MemoryId, Stored] = {}
+    state: dict[MemoryId, StoredMemory] = {}
     for decision in (*world.log, made, made):
         fold(state, decision)
     retired = next(s.memory for s in state.values() if not s.memory.live)
@@ -379,8 +379,8 @@ def test_an_audit_finds_nothing_wrong_with_an_answer(world: World, verdict: str)
 
 
 class TestQuestions:
-    def asked(self, world: World, *decisions: Decision) -> Sequence[Question]:
-        found = Questions([world.review, world.review])  # published twice, asked once
+    def asked(self, world: World, *decisions: Decision) -> Sequence[ReviewQuestion]:
+        found = ReviewQuestions([world.review, world.review])  # published twice, asked once
         for decision in decisions:
             found.decided(decision)
         return found.all()

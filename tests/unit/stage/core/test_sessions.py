@@ -19,7 +19,7 @@ from schemas.decisions import (
 from schemas.events import Answer, Seen
 from schemas.memories import Memory, Superseded, Target
 from streams.model.embedding import pack
-from streams.stage.core.sessions import Session, Sessions
+from streams.stage.core.sessions import SessionCounter, SessionCounts
 from streams.stage.core.survivorship import retired
 from tests.builders import MODEL, event, identity, later, memory, policy, unit
 
@@ -60,8 +60,8 @@ def ignore() -> Ignore:
     return Ignore.model_validate({key: fields[key] for key in fields if key in Ignore.model_fields})
 
 
-def count(*decisions: Decision) -> list[Session]:
-    counted = Sessions()
+def count(*decisions: Decision) -> list[SessionCounts]:
+    counted = SessionCounter()
     for decision in decisions:
         counted.add(decision)
     return counted.all()

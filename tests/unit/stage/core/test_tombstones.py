@@ -4,26 +4,34 @@ import numpy as np
 import pytest
 
 from streams.model.embedding import similarity, unpack
-from streams.model.neighbours import Stored
-from streams.stage.core.tombstones import Key, Said, Texts, WrongKey, grave, recognised, tombstone
+from streams.model.neighbours import StoredMemory
+from streams.stage.core.tombstones import (
+    Texts,
+    TombstoneKey,
+    TombstoneProbe,
+    WrongKey,
+    grave,
+    recognised,
+    tombstone,
+)
 from streams.text.lexicon import Lexicon
 from streams.text.reading import TextAnalyzer
 from tests.builders import MODEL, START, at_cosine, memory, unit
 
-KEY = Key(b"a secret of thirty-two characters")
-OTHER = Key(b"another secret of 32 characters..")
+KEY = TombstoneKey(b"a secret of thirty-two characters")
+OTHER = TombstoneKey(b"another secret of 32 characters..")
 READ = TextAnalyzer(Lexicon({}, (), {}, {})).of
 TEXT = "Ana owes Ben 40 euros."
 
 
-def buried(text: str = TEXT, *texts: str, key: Key = KEY) -> Stored:
+def buried(text: str = TEXT, *texts: str, key: TombstoneKey = KEY) -> StoredMemory:
     known = memory(text)
     left = tombstone(key, known, unit(1), Texts(texts), READ(text), MODEL)
-    return Stored(grave(left, known.scope, START, 2), unpack(left.embedding))
+    return StoredMemory(grave(left, known.scope, START, 2), unpack(left.embedding))
 
 
-def said(text: str, near: float = 1.0, scope: str = "acme/ana") -> Said:
-    return Said(memory(text, scope=scope).scope, READ(text), at_cosine(near), 0.95)
+def said(text: str, near: float = 1.0, scope: str = "acme/ana") -> TombstoneProbe:
+    return TombstoneProbe(memory(text, scope=scope).scope, READ(text), at_cosine(near), 0.95)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +80,7 @@ def test_a_turned_vector_is_another_one_for_every_key() -> None:
     first, second = KEY.turned(unit(1)), OTHER.turned(unit(1))
     assert abs(similarity(first, unit(1))) < 0.95
     assert abs(similarity(first, second)) < 0.95
-    assert np.array_equal(first, Key(KEY.secret).turned(unit(1)))
+    assert np.array_equal(first, TombstoneKey(KEY.secret).turned(unit(1)))
 
 
 def test_a_tombstone_of_another_key_is_told_of() -> None:
