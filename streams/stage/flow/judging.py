@@ -26,6 +26,7 @@ from streams.model.verdict import (
     by_words,
     in_doubt,
     objection,
+    unread,
 )
 from streams.model.wordings import other_than_shown
 from streams.text.guards.registry import examine
@@ -155,7 +156,8 @@ class Judging:
         """Take a judge's opinion over.
 
         Who only names a verdict has weighed nothing: it is not believed that two are one where a
-        guard has something to say. Where nobody is sure, a guard's objection counts.
+        guard has something to say. Where nobody is sure, or the difference is one that the judge
+        cannot read, a guard's objection counts.
         """
         opinion, findings = asked.opinion, judgement.findings
         verdict = self._believed(opinion, pair)
@@ -165,6 +167,8 @@ class Judging:
         if findings and not weighed and verdict in doubted:
             verdict = Verdict.UNSURE
         judge = judgement.judge if opinion is None else opinion.judge
+        if verdict in ONE_MEMORY and (guard_of_marks := unread(findings)):
+            verdict, judge = Verdict.DISTINCT, guard_of_marks
         if verdict is Verdict.UNSURE and guard is not None:
             verdict, judge = Verdict.DISTINCT, guard
         return replace(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from schemas.decisions import SAID_MAX, Finding
-from streams.text.guards import foreign, modes, polarity, records, roles, things, values
+from streams.text.guards import foreign, marks, modes, polarity, records, roles, things, values
 from streams.text.guards.statement import (
     COMPATIBLE,
     Answer,
@@ -50,8 +50,13 @@ OF_VALUES: Mapping[str, Guard] = {
     "identifiers": Guard(values.identifiers, may_name=True),
     "placeholders": Guard(values.placeholders, may_name=True),
 }
+OF_MARKS: Mapping[str, Guard] = {
+    "symbols": Guard(marks.symbols, may_name=True),
+    "code": Guard(marks.code, may_name=True),
+}
 OF_TEXTS: Mapping[str, Guard] = {
     **OF_VALUES,
+    **OF_MARKS,
     "negation": Guard(polarity.negation, of_one_thing=True),
     "opposites": Guard(polarity.opposites, of_one_thing=True),
     "names": Guard(things.names),
@@ -69,7 +74,12 @@ OF_TEXTS: Mapping[str, Guard] = {
 }
 GUARDS: Mapping[str, Guard] = {**OF_RECORDS, **OF_TEXTS}
 """Every guard by name. Decisions carry the names as evidence, so names never change."""
-IN_ANY_LANGUAGE: Mapping[str, Guard] = {**OF_RECORDS, **OF_VALUES, "names": Guard(foreign.names)}
+IN_ANY_LANGUAGE: Mapping[str, Guard] = {
+    **OF_RECORDS,
+    **OF_VALUES,
+    **OF_MARKS,
+    "names": Guard(foreign.names),
+}
 """The guards for texts that are not in English: the others know its words alone."""
 
 
@@ -79,7 +89,7 @@ def examine(
     """Return what stands against merging an event into a memory, in the guards' order."""
     sides = Sides(event, memory, lexicon)
     of_language = IN_ANY_LANGUAGE if sides.foreign else GUARDS
-    guards = OF_RECORDS if sides.worded_alike else of_language
+    guards = {**OF_RECORDS, **OF_MARKS} if sides.worded_alike else of_language
     answers = ((name, guard.ask(sides)) for name, guard in guards.items())
     return tuple(_finding(name, answer) for name, answer in answers if answer is not COMPATIBLE)
 

@@ -406,6 +406,26 @@ def test_a_missing_file_changes_nothing(memsieve: Memsieve, tmp_path: Path) -> N
     assert not (tmp_path / "store").exists()
 
 
+def test_facts_that_differ_in_a_symbol_or_a_quoted_command_are_kept_apart(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    rows = [
+        "The build is ✅.",
+        "The build is ❌.",
+        "Use C for the driver.",
+        "Use C++ for the driver.",
+        "Check that status == 200.",
+        "Check that status != 200.",
+        "Migrations are created with `alembic revision --autogenerate`.",
+        "Apply migrations with `alembic upgrade head`.",
+    ]
+    write_events(tmp_path / "facts.jsonl", *rows)
+    for preset in ("default", "thorough"):
+        result = memsieve("run", "facts.jsonl", "--policy", preset, "--store", preset)
+        assert result.code == 0
+        assert sorted(texts(memsieve, preset)) == sorted(rows)
+
+
 def test_a_damaged_archive_keeps_what_was_read_before_the_damage(
     memsieve: Memsieve, tmp_path: Path
 ) -> None:
