@@ -34,7 +34,6 @@ from streams.store.app import settings as configuration
 from streams.store.app.conflicts import KeptMemory as MemoryRecord
 from streams.store.app.reading import LogTarget
 
-STORE = "memsieve-store"
 WAIT = 30.0
 BUDGET = recalling.BUDGET
 LASTING, RECENT = recalling.LASTING_MAX, recalling.RECENT_MAX
@@ -345,7 +344,7 @@ def _where(
 ) -> dict[str, object]:
     """Return the settings of where the memories are, with the others of their groups."""
     if kafka is None:
-        return {"store": Path(STORE if store is None else store)}
+        return {} if store is None else {"store": Path(store)}
     named = {"kafka": {"bootstrap": kafka}}
     if index is not None:
         named |= {"index": {"kind": "qdrant"}, "qdrant": {"url": index}}

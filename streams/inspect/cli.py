@@ -41,6 +41,9 @@ def memories(
     retired: Annotated[
         bool, typer.Option("--retired", help="Include superseded memories.")
     ] = False,
+    conflicts: Annotated[
+        bool, typer.Option("--conflicts", help="Only memories that contradict another.")
+    ] = False,
     limit: options.Limit = None,
     where: options.ReadOptions,
 ) -> None:
@@ -49,7 +52,9 @@ def memories(
     found = [
         memory
         for memory in every
-        if options.below(memory.scope, scope) and (retired or memory.live)
+        if options.below(memory.scope, scope)
+        and (retired or memory.live)
+        and (memory.conflicts or not conflicts)
     ]
     shown = found[: options.limit_of(limit, as_json=where.as_json)]
     if where.as_json:
@@ -58,8 +63,8 @@ def memories(
     for memory, above in zip(shown, [None, *shown], strict=False):
         _show_memory(memory, above)
     more(len(found) - len(shown), "memory", "memories")
-    _none(found, "memories")
-    if scope is not None and not found and (others := _scopes_like(scope, every)):
+    _none(found, "memories in conflict" if conflicts else "memories")
+    if scope is not None and not found and not conflicts and (others := _scopes_like(scope, every)):
         note(f"scope {scope} has none; others have: {', '.join(others)}")
 
 

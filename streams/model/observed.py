@@ -15,7 +15,12 @@ def is_unlikely(time: datetime, now: datetime | None) -> bool:
 
     Where nobody knows what time it is, `now` is None, and nothing is held for still to come.
     """
-    return time < _FIRST or (now is not None and time - now > _AHEAD_MAX)
+    return time < _FIRST or (now is not None and is_to_come(time, now))
+
+
+def is_to_come(time: datetime, now: datetime) -> bool:
+    """Tell whether a time is still to come, in every zone."""
+    return time - now > _AHEAD_MAX
 
 
 def believed(time: datetime, now: datetime | None) -> datetime:

@@ -27,6 +27,18 @@ def test_a_script_reads_a_store_that_another_holds_open(
         assert memsieve.recall("bees", scope=ANA, store=tmp_path / "notes", budget=1) == ""
 
 
+def test_a_memory_without_a_store_is_the_one_of_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMSIEVE_EMBEDDER__MODEL", HASHING)
+    monkeypatch.setenv("MEMSIEVE_POLICY", "default-hashing")
+    monkeypatch.setenv("MEMSIEVE_STORE", str(tmp_path / "notes"))
+    with Memory() as memory:
+        memory.add(BEES, scope=ANA)
+    with Memory(tmp_path / "notes") as memory:
+        assert [one.text for one in memory.memories(ANA)] == [BEES]
+
+
 def test_what_a_script_asks_for_wrongly_is_told_as_everywhere(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="holds no store"):
         memsieve.search("bees", scope=ANA, store=tmp_path)

@@ -308,6 +308,11 @@ REFUSED: list[tuple[Callable[[Any], object], type[MemsieveError], str]] = [
         InvalidRequest,
         "memory_id: is of type NoneType; give an id as a string",
     ),
+    (
+        lambda m: m.add("Ana keeps bees.", scope="acme/ana", occurred_at="2131-01-01T00:00:00Z"),
+        InvalidRequest,
+        "occurred_at is 2131-01-01, in the future; give the time at which it was observed",
+    ),
     (lambda m: m.undo(7, author="Ana"), InvalidRequest, "decision_id: is of type int; give an id"),
     (lambda m: m.undo("x", author=7), InvalidRequest, "author: should be a valid string"),
     (lambda m: m.history("nothing"), NotFound, "no memory in "),

@@ -53,8 +53,9 @@ def update(
     """Give a memory a new text. It is not compared; the old one stays in the history."""
     source = asking.source()
     who = author_of(source.settings, asking.author)
-    updated = _updated(source, identity, text, who, asking.wait)
-    _show(heard(source, updated), asking)
+    responses = heard(source, _updated(source, identity, text, who, asking.wait))
+    # Why it was decided says nothing here: the text is not compared, and the author is known.
+    _show(responses, asking, [outcome(one) for one in decisions_of(responses)[-1:]])
 
 
 def retire(
@@ -120,12 +121,17 @@ def ask(source: LogTarget, events: Sequence[Event], asking: options.ChangeOption
     _show(heard(source, _submitted(source, events, asking.wait)), asking)
 
 
-def _show(responses: Sequence[Response], asking: options.ChangeOptions) -> None:
+def _show(
+    responses: Sequence[Response],
+    asking: options.ChangeOptions,
+    lines: Sequence[str] | None = None,
+) -> None:
+    """Show `lines`, by default each decision with its reason. Raises as `ask` does."""
     decided = decisions_of(responses)
     if asking.as_json:
         say_object({"decisions": [*map(decision_json, decided)], **published(responses)})
     else:
-        for line in [*_told(decided), *places(responses)]:
+        for line in [*(_told(decided) if lines is None else lines), *places(responses)]:
             say(line)
     require_decided(responses, asking.wait)
     if decided and (isinstance(decided[0], Marker) or is_out_of_date(decided[0])):
@@ -196,6 +202,8 @@ async def _live(reader: StoreReader, beginning: str) -> Memory:
     memory = await reader.memory(await options.memory_id(reader, beginning))
     if memory is None:
         raise options.UnknownId(f"no memory in {reader.place} has the id {beginning}")
-    if not memory.live:
-        raise options.UsageError(f"memory {memory.id} is {standing(memory)}")
-    return memory
+    if memory.live:
+        return memory
+    by = None if memory.superseded is None else memory.superseded.by
+    instead = "" if by is None else f"; name {by} instead"
+    raise options.UsageError(f"memory {memory.id} is not live: {standing(memory)}{instead}")

@@ -32,6 +32,7 @@ from streams.forget.app.scrubbing import scrub
 from streams.inspect.app import ExplainedDecision, ExplainedVersion, explained, told, told_version
 from streams.memory.app.holding import Resources
 from streams.memory.app.lifecycle import scope_of
+from streams.model.observed import is_to_come
 from streams.model.ports import Index, NoStore
 from streams.recall.app import loading, recalling
 from streams.recall.app.loading import SearchResult
@@ -107,12 +108,18 @@ class MemoryStore:
     def event(self, said: Mapping[str, object]) -> Remember:
         """Return the event of these fields, with the other required fields filled in.
 
-        Raises ValidationError, and UsageError if the event is too long. A memory without a name is
-        named after its event: an update finds it by its name only.
+        Raises ValidationError, and UsageError if the event is too long or still to come. A memory
+        without a name is named after its event: an update finds it by its name only.
         """
+        now = SystemClock().now()
         made = {"event_id": f"{self._token}-{next(self._numbers)}"}
-        fields = {**made, "occurred_at": SystemClock().now(), **said}
+        fields = {**made, "occurred_at": now, **said}
         event = Remember.model_validate({"memory_id": fields["event_id"], **fields})
+        if is_to_come(event.occurred_at, now):
+            raise UsageError(
+                f"occurred_at is {event.occurred_at:%Y-%m-%d}, in the future; give the time at which "
+                "it was observed, and valid_from for when it begins"
+            )
         if too_long := oversized(EVENT.encode(event)):
             raise UsageError(f"the event {too_long}")
         return event

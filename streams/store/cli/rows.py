@@ -294,7 +294,10 @@ def _untimed(guess: GuessedColumns) -> str:
     if guess.no_time is None:
         return ""
     if not guess.timed:
-        return f"{guess.no_time} holds no readable times, so rows are dated now"
+        return (
+            f"{guess.no_time} holds no times with one meaning, such as 2026-02-01, so rows are dated "
+            "now"
+        )
     return (
         f"{guess.no_time} holds a time in only {guess.timed:.0%} of the rows, so all are dated now; "
         f"with --time-field {shlex.quote(guess.no_time)} the others become dead letters"

@@ -215,9 +215,20 @@ def _only(columns: Sequence[_Column]) -> str | None:
 
 
 def _scope(columns: list[_Column]) -> str | None:
-    """Return a column named like a scope; names with braces cannot occur in a template."""
+    """Return a column named like a scope, one that tells rows apart if there is one.
+
+    Names with braces cannot occur in a template.
+    """
     fitting = [one for one in columns if not set(one.name) & set("{}")]
-    return _first(fitting, _SCOPES, lambda one: one.share(_is_name) >= _NAMED_MIN)
+    telling = [one for one in fitting if len(set(map(str, one.values))) > 1]
+    return next(
+        (
+            found
+            for some in (telling, fitting)
+            if (found := _first(some, _SCOPES, lambda one: one.share(_is_name) >= _NAMED_MIN))
+        ),
+        None,
+    )
 
 
 def _id(columns: list[_Column]) -> str | None:

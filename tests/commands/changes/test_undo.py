@@ -186,7 +186,7 @@ def test_memories_end_together_and_come_back(memsieve: Memsieve) -> None:
     assert [one["kind"] for one in ended["decisions"]] == ["revise", "revise"]
     assert live(memsieve) == set()
     gone = ask(memsieve, "memory", "pin", both[0])
-    assert (gone.code, gone.err) == (2, f"memsieve: memory {both[0]} is ended: unused\n")
+    assert (gone.code, gone.err) == (2, f"memsieve: memory {both[0]} is not live: ended: unused\n")
     for one in ended["decisions"]:
         assert ask(memsieve, "undo", one["decision_id"]).code == 0
     assert len(live(memsieve)) == 2

@@ -60,4 +60,16 @@ def test_a_memory_whose_new_words_another_has_gives_way_to_it(
     assert told.code == 0, told.err
     [live] = memsieve("memory", "list", "--store", "store", "--json").json()
     assert live["text"] == NEW
-    assert f"memory {live['id']} replaces {identity}, because june answered" in told.out
+    assert told.out == f"memory {live['id']} replaces {identity}\n"
+
+
+def test_a_memory_that_was_replaced_names_the_one_to_change(
+    memsieve: Memsieve, identity: str
+) -> None:
+    told = memsieve("memory", "update", identity, NEW, "--store", "store")
+    [live] = memsieve("memory", "list", "--store", "store", "--json").json()
+    assert told.out == f"memory {live['id']} replaces {identity}\n"
+    refused = memsieve("memory", "pin", identity, "--store", "store")
+    assert refused.code == 2
+    assert refused.err.startswith(f"memsieve: memory {identity} is not live: replaced on ")
+    assert refused.err.endswith(f"; name {live['id']} instead\n")

@@ -32,6 +32,7 @@ def test_memories_load_and_recall_show_a_conflict_to_people_and_to_programs(
     assert nine["conflicts"] == [told]
     said = f'in conflict with "{EIGHT}" of 2026-03-01'
     assert f"{said}, {eight['id']}" in memsieve("memory", "list", *STORE).out
+    assert kept(memsieve, "--conflicts") == kept(memsieve)
 
     [entry] = memsieve(*LOAD, "--json").json()["entries"]
     assert entry["members"][0]["conflicts"] == [told]
@@ -53,6 +54,7 @@ def test_a_conflict_ends_with_either_of_the_two(memsieve: Memsieve, how: str) ->
     why = ("--reason", "invalid") if how == "memory retire" else ()
     assert memsieve(*how.split(), named, *STORE, "--author", "Ana", *why).code == 0
     assert [one["conflicts"] for one in kept(memsieve)] == [[]]
+    assert memsieve("memory", "list", *STORE, "--conflicts").err == "no memories in conflict\n"
     assert "in conflict" not in memsieve(*RECALL).out
 
 

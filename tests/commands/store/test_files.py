@@ -390,7 +390,10 @@ def test_a_column_called_like_a_time_that_is_none_is_told(
     rows = [{**row, "when": "03/04/2026"} for row in ROWS]
     (tmp_path / "notes.jsonl").write_text(lines(rows), encoding="utf-8")
     result = memsieve("run", "notes.jsonl", "--store", "store")
-    assert "; when holds no readable times, so rows are dated now\n" in result.err
+    assert (
+        "; when holds no times with one meaning, such as 2026-02-01, so rows are dated now\n"
+        in result.err
+    )
     rows[0]["when"] = "2026-03-14"
     (tmp_path / "mixed.jsonl").write_text(lines(rows), encoding="utf-8")
     result = memsieve("run", "mixed.jsonl", "--store", "store")

@@ -27,7 +27,7 @@ COMMANDS: Mapping[str, Sequence[str]] = {
     "export": ("store", "export", "--tenant", "acme", "--out", "written"),
     "dedupe": ("dedupe", "in.jsonl", "--out", "written"),
 }
-DONE = ("is ended: invalid", "already exists")
+DONE = ("is not live: ended: invalid", "already exists")
 """What is said where there was nothing left to be done."""
 WITHOUT_STORE = frozenset({"dedupe"})
 

@@ -103,6 +103,12 @@ def test_the_narrowest_scope_is_taken() -> None:
     assert guessed(table, NOBODY).scope == "user_id"
 
 
+def test_a_column_with_one_value_is_no_scope_where_another_tells_rows_apart() -> None:
+    table = rows(agent=["x"] * 3, customer=["ana", "bo", "ana"])
+    assert guessed(table, NOBODY).scope == "customer"
+    assert guessed(rows(agent=["x"] * 3), NOBODY).scope == "agent"
+
+
 def test_a_scope_that_few_rows_have_is_none() -> None:
     found = guessed(rows(user=["ana", "", None]), NOBODY)
     assert (found.scope, found.perhaps_scope) == (None, ())
