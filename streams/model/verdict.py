@@ -95,7 +95,9 @@ def by_words(
         return None
     said, known = event.keywords, memory.keywords
     shorter = min(len(said), len(known))
-    if not shorter or len(said & known) >= _SHARED_MIN * shorter:
+    # A value in common counts as a word. Different values do not: they may be an update.
+    shared = len(said & known) + len(event.values & memory.values)
+    if not shorter or shared >= _SHARED_MIN * shorter:
         return None
     return Judgement(Verdict.DISTINCT, "words")
 

@@ -75,13 +75,20 @@ class AnalysedText:
 
     @cached_property
     def keywords(self) -> frozenset[str]:
-        """The lemmas of content words without names."""
+        """The lemmas of content words, without names and values."""
         shouted = _is_shouted(self._pieces)
         return frozenset(
             piece.lemma
             for piece in self._pieces
-            if _is_content(piece) and not _is_name(piece, self.lexicon, shouted=shouted)
+            if piece.quantity is None
+            and _is_content(piece)
+            and not _is_name(piece, self.lexicon, shouted=shouted)
         )
+
+    @cached_property
+    def values(self) -> frozenset[str]:
+        """The values, each in one spelling."""
+        return frozenset(piece.lemma for piece in self._pieces if piece.quantity is not None)
 
     @cached_property
     def words(self) -> tuple[Word, ...]:

@@ -212,8 +212,9 @@ async def test_where_a_guard_cannot_tell_nobody_is_believed_to_say_the_same() ->
 @pytest.mark.parametrize(
     ("similarity", "known", "judge"),
     [
-        (0.84, "Ana repaired the boat in May.", "words"),
-        (0.85, "Ana repaired the boat in May.", "built-in"),
+        (0.84, "Ana repaired the boat behind the garden house.", "words"),
+        (0.85, "Ana repaired the boat behind the garden house.", "built-in"),
+        (0.84, "Ana repaired the boat in May 2024.", "built-in"),
         (0.84, "Ana rows a boat each day.", "built-in"),
     ],
 )
