@@ -105,7 +105,7 @@ WINDOW = ("Window is ajar", "The window is ajar.", "Window is slightly ajar.")
 @pytest.mark.parametrize(
     ("policy", "sightings"),
     [
-        pytest.param("default", NINE, id="9 of the trap door at location 193"),
+        pytest.param("default", NINE, id="9 of the trap door at location 193", marks=PENDING),
         pytest.param("zork-semantic", NINE, id="the same, by the document's own rules"),
         pytest.param("zork-semantic", WINDOW, id="the window at location 81"),
     ],

@@ -245,7 +245,7 @@ def points(
 ) -> dict[str, Point]:
     """Return, by preset, the threshold on the probability of one memory, its recall, and hidden rates.
 
-    The threshold is the lowest, in steps of 0.005, at which neither hidden rate exceeds `_GOALS`.
+    The threshold is the lowest, in steps of 0.001, at which neither hidden rate exceeds `_GOALS`.
     """
     near = np.array([one.cosine >= _LEAST_SIMILAR for one in told])
     worth = probabilities[:, : len(ONE_MEMORY)].sum(1) * near
@@ -262,12 +262,12 @@ def points(
 def _lowest(
     worth: Matrix, meant: Mask, others: tuple[Mask, Mask], goals: tuple[float, float]
 ) -> Point | None:
-    """Return the lowest threshold, in steps of 0.005 from 0.5, at which both shares meet the goals."""
-    for step in range(100, 200):
-        over = worth >= step / 200
+    """Return the lowest threshold, in steps of 0.001 from 0.5, at which both shares meet the goals."""
+    for step in range(500, 1_000):
+        over = worth >= step / 1_000
         first, second = (float(over[of].mean()) for of in others)
         if first <= goals[0] and second <= goals[1]:
-            return step / 200, float(over[meant].mean()), first, second
+            return step / 1_000, float(over[meant].mean()), first, second
     return None
 
 
