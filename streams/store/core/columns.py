@@ -220,15 +220,12 @@ def _scope(columns: list[_Column]) -> str | None:
     Names with braces cannot occur in a template.
     """
     fitting = [one for one in columns if not set(one.name) & set("{}")]
+
+    def names_whose(column: _Column) -> bool:
+        return column.share(_is_name) >= _NAMED_MIN
+
     telling = [one for one in fitting if len(set(map(str, one.values))) > 1]
-    return next(
-        (
-            found
-            for some in (telling, fitting)
-            if (found := _first(some, _SCOPES, lambda one: one.share(_is_name) >= _NAMED_MIN))
-        ),
-        None,
-    )
+    return _first(telling, _SCOPES, names_whose) or _first(fitting, _SCOPES, names_whose)
 
 
 def _id(columns: list[_Column]) -> str | None:
