@@ -444,16 +444,16 @@ from pathlib import Path
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog
 from streams.log.local_broker import LocalBroker
-from streams.model.ports import Committed, Mark, NoStore, Outgoing
+from streams.model.ports import CommittedOffset, SourceMark, NoStore, OutgoingRecord
 path = Path(sys.argv[1])
 """
 
 KILLED_AFTER_THREE_WRITES = f"""{PRELUDE}
 broker = LocalBroker(path, indexed={{}})
 broker.create("t", 1)
-asyncio.run(broker.append([Outgoing("t", 0, None, b"appended")]))
-asyncio.run(broker.commit("g", "t", 0, Committed(1, "noted")))
-asyncio.run(broker.ingest([Outgoing("t", 0, None, b"taken")], "s", Mark(1, "d", True)))
+asyncio.run(broker.append([OutgoingRecord("t", 0, None, b"appended")]))
+asyncio.run(broker.commit("g", "t", 0, CommittedOffset(1, "noted")))
+asyncio.run(broker.ingest([OutgoingRecord("t", 0, None, b"taken")], "s", SourceMark(1, "d", True)))
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -472,7 +472,7 @@ broker.create("t", 1)
 acknowledged = 0
 try:
     while acknowledged < 3000:
-        offsets = asyncio.run(broker.append([Outgoing("t", 0, None, b"x" * 5000)] * 3))
+        offsets = asyncio.run(broker.append([OutgoingRecord("t", 0, None, b"x" * 5000)] * 3))
         acknowledged += len(offsets)
 except NoStore as error:
     message = str(error)
