@@ -73,5 +73,5 @@ def _symbols(text: str) -> _Symbols:
 
 def _stands_alone(match: re.Match[str]) -> bool:
     """Return whether there is a space, or nothing, on both sides."""
-    before, behind = match.string[: match.start()][-1:], match.string[match.end() :][:1]
-    return not before.strip() and not behind.strip()
+    text, start, end = match.string, match.start(), match.end()
+    return not (text[max(start - 1, 0) : start] + text[end : end + 1]).strip()
