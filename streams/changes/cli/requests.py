@@ -12,7 +12,7 @@ from schemas.decisions import Decision, Marker
 from schemas.events import MEMBERS_MAX, Ended, Event, Pin, Rate, Remember, Retire
 from schemas.memories import Memory
 from streams.changes.app.updating import renewed, renewing, told_after
-from streams.changes.core.history import standing
+from streams.changes.core.history import not_live
 from streams.model.identity import request_id
 from streams.stage.core.decide import target_of
 from streams.stage.core.explain import outcome, why
@@ -116,7 +116,7 @@ def ask(source: LogTarget, events: Sequence[Event], asking: options.ChangeOption
     """Have a store decide on events at once, or a cluster in time; tell the outcome.
 
     Raises UsageError where what the first of them asks for came too late, or was set aside;
-    Undecided where no owner has decided in time.
+    DecisionTimeout where no owner has decided in time.
     """
     _show(heard(source, _submitted(source, events, asking.wait)), asking)
 
@@ -202,8 +202,6 @@ async def _live(reader: StoreReader, beginning: str) -> Memory:
     memory = await reader.memory(await options.memory_id(reader, beginning))
     if memory is None:
         raise options.UnknownId(f"no memory in {reader.place} has the id {beginning}")
-    if memory.live:
-        return memory
-    by = None if memory.superseded is None else memory.superseded.by
-    instead = "" if by is None else f"; name {by} instead"
-    raise options.UsageError(f"memory {memory.id} is not live: {standing(memory)}{instead}")
+    if not memory.live:
+        raise options.UsageError(not_live(memory))
+    return memory

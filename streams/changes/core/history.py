@@ -100,6 +100,13 @@ def standing(memory: Memory) -> str:
     return f"replaced on {on} by {memory.superseded.by}: {memory.superseded.reason}"
 
 
+def not_live(memory: Memory) -> str:
+    """Return the refusal to change a memory that is not live; it names the one to ask for."""
+    by = None if memory.superseded is None else memory.superseded.by
+    instead = "" if by is None else f"; ask for {by} instead"
+    return f"memory {memory.id} is not live: {standing(memory)}{instead}"
+
+
 def replaced(identity: MemoryId, decisions: Iterable[Decision]) -> list[MemoryId]:
     """Return the memories that a memory replaced."""
     targets = [target for one in decisions for target in _targets(one, identity)]

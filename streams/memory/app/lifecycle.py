@@ -17,7 +17,7 @@ from schemas.events import Ended, Event, Pin, Rate, Remember, Retire
 from schemas.memories import Memory, Standing
 from streams.changes.app.lineages import IncompleteUndo, MemoryLineage, history, planned
 from streams.changes.app.updating import stands
-from streams.changes.core.history import standing
+from streams.changes.core.history import not_live
 from streams.forget.app.forgetting import (
     ForgetPlans,
     ForgetTarget,
@@ -343,10 +343,9 @@ def require_live(memory: Memory) -> None:
     """Raise DeclinedRequest if a memory is not live."""
     require_told(memory)
     if not memory.live:
-        said = f"memory {memory.id} is not live: {standing(memory)}"
-        by = None if memory.superseded is None else memory.superseded.by
-        remedy = "undo its retirement first" if by is None else f"ask for {by} instead"
-        raise DeclinedRequest(DeclineReason.CONFLICT, f"{said}; {remedy}", "memory_id")
+        ended = memory.superseded is None or memory.superseded.by is None
+        remedy = "; undo its retirement first" if ended else ""
+        raise DeclinedRequest(DeclineReason.CONFLICT, not_live(memory) + remedy, "memory_id")
 
 
 def require_free(memory: Memory) -> None:

@@ -16,7 +16,7 @@ from schemas.events import Ended, Event, Pin, Rate, Remember, Retire
 from schemas.memories import Memory
 from streams.changes.app.lineages import history, undo
 from streams.changes.app.updating import renewed, renewing, told_after, unpinned
-from streams.changes.core.history import standing
+from streams.changes.core.history import not_live
 from streams.clock.system import SystemClock
 from streams.dead_letters.app import why_set_aside
 from streams.forget.app.forgetting import (
@@ -406,7 +406,7 @@ class MemoryStore:
     async def _live(self, identity: str) -> Memory:
         memory = await self._memory(identity)
         if not memory.live:
-            raise UsageError(f"memory {memory.id} is not live: {standing(memory)}")
+            raise UsageError(not_live(memory))
         return memory
 
     async def _in_full(self, identity: str) -> MemoryId:

@@ -72,4 +72,4 @@ def test_a_memory_that_was_replaced_names_the_one_to_change(
     refused = memsieve("memory", "pin", identity, "--store", "store")
     assert refused.code == 2
     assert refused.err.startswith(f"memsieve: memory {identity} is not live: replaced on ")
-    assert refused.err.endswith(f"; name {live['id']} instead\n")
+    assert refused.err.endswith(f"; ask for {live['id']} instead\n")
