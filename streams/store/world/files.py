@@ -333,8 +333,7 @@ def _up_to_a_break(rows: Iterator[SourceLine]) -> Iterator[SourceLine]:
             yield line
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise Fatal(
-            f"after row {number:,}: {error}; the rows up to there were taken: pack the file again, "
-            "and repeat the command"
+            f"after row {number:,}: {error}; pack the file again, and repeat the command"
         ) from error
 
 
