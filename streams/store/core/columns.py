@@ -122,7 +122,7 @@ def guessed(rows: Sequence[Row], named: NamedColumns) -> GuessedColumns:
     identity = open_.take(named.id, "event_id", _id)
     text = open_.take(named.text, "text", _text)
     scope = open_.take(named.scope, "scope", _scope)
-    no_time = None if time or named.time else _first(open_.columns, _TIMES, lambda _: True)
+    no_time = None if time or named.time else _first(open_.columns, _TIMES)
     return GuessedColumns(
         text=text,
         scope=scope,
@@ -173,6 +173,11 @@ class _Column:
         """Return the share of all rows whose value satisfies `holds`."""
         return sum(map(holds, self.values)) / self.rows
 
+    @property
+    def different(self) -> int:
+        """The number of different values."""
+        return len(set(map(str, self.values)))
+
 
 class _Open:
     """The columns that are not assigned to a part yet."""
@@ -220,12 +225,9 @@ def _scope(columns: list[_Column]) -> str | None:
     Names with braces cannot occur in a template.
     """
     fitting = [one for one in columns if not set(one.name) & set("{}")]
-
-    def names_whose(column: _Column) -> bool:
-        return column.share(_is_name) >= _NAMED_MIN
-
-    telling = [one for one in fitting if len(set(map(str, one.values))) > 1]
-    return _first(telling, _SCOPES, names_whose) or _first(fitting, _SCOPES, names_whose)
+    named = [one for one in fitting if one.share(_is_name) >= _NAMED_MIN]
+    telling = [one for one in named if one.different > 1]
+    return _first(telling, _SCOPES) or _first(named, _SCOPES)
 
 
 def _id(columns: list[_Column]) -> str | None:
@@ -233,7 +235,7 @@ def _id(columns: list[_Column]) -> str | None:
     return _first(
         columns,
         _IDS,
-        lambda one: one.share(_is_name) == 1 and len(set(map(str, one.values))) == one.rows,
+        lambda one: one.share(_is_name) == 1 and one.different == one.rows,
     )
 
 
@@ -244,7 +246,7 @@ def _time(columns: list[_Column]) -> str | None:
 
 
 def _first(
-    columns: list[_Column], names: Sequence[str], fits: Callable[[_Column], bool]
+    columns: list[_Column], names: Sequence[str], fits: Callable[[_Column], bool] = lambda _: True
 ) -> str | None:
     """Return the fitting column whose name comes first in `names`."""
     fitting = [one for one in columns if one.plain in names and fits(one)]
@@ -256,8 +258,7 @@ def _is_label(column: _Column) -> bool:
     if not any(isinstance(value, str) for value in column.values):
         return False
     short = column.share(lambda value: _is_name(value) and len(str(value)) <= _LABEL_LENGTH_MAX)
-    different = len(set(map(str, column.values)))
-    again = 1 < different < column.rows
+    again = 1 < column.different < column.rows
     return short >= _NAMED_MIN and again and column.share(_is_prose) < _PROSE_SHARE_MIN
 
 

@@ -74,6 +74,8 @@ OF_TEXTS: Mapping[str, Guard] = {
 }
 GUARDS: Mapping[str, Guard] = {**OF_RECORDS, **OF_TEXTS}
 """Every guard by name. Decisions carry the names as evidence, so names never change."""
+OF_SAME_WORDS: Mapping[str, Guard] = {**OF_RECORDS, **OF_MARKS}
+"""The guards for texts of the same words: the others compare words."""
 IN_ANY_LANGUAGE: Mapping[str, Guard] = {
     **OF_RECORDS,
     **OF_VALUES,
@@ -89,7 +91,7 @@ def examine(
     """Return what stands against merging an event into a memory, in the guards' order."""
     sides = Sides(event, memory, lexicon)
     of_language = IN_ANY_LANGUAGE if sides.foreign else GUARDS
-    guards = {**OF_RECORDS, **OF_MARKS} if sides.worded_alike else of_language
+    guards = OF_SAME_WORDS if sides.worded_alike else of_language
     answers = ((name, guard.ask(sides)) for name, guard in guards.items())
     return tuple(_finding(name, answer) for name, answer in answers if answer is not COMPATIBLE)
 
