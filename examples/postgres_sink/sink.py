@@ -42,6 +42,7 @@ WHERE EXCLUDED.version > memories.version
 WORDINGS = """
 SELECT memory_id, memory FROM live_memories WHERE memory_id = ANY(%s)
 """
+KNOWN = "SELECT text, embedding::text FROM memory_wordings WHERE memory_id = ANY(%s)"
 REMOVE = "DELETE FROM memory_wordings WHERE memory_id = ANY(%s)"
 EMBED = """
 INSERT INTO memory_wordings (memory_id, number, text, embedding) VALUES (%s, %s, %s, %s)
@@ -280,11 +281,11 @@ async def reword(cursor: AsyncCursor[Any], changed: Sequence[str], embed: Embed)
         for memory_id, memory in live
         for number, text in enumerate([memory["text"], *texts_of_variants(memory)])
     ]
-    vectors = await asyncio.to_thread(embed, [text for _, _, text in wordings])
+    vectors = dict(await (await cursor.execute(KNOWN, [changed])).fetchall())
+    new = sorted({text for _, _, text in wordings} - vectors.keys())
+    vectors |= zip(new, await asyncio.to_thread(embed, new), strict=True)
     await cursor.execute(REMOVE, [changed])
-    await cursor.executemany(
-        EMBED, [(*one, vector) for one, vector in zip(wordings, vectors, strict=True)]
-    )
+    await cursor.executemany(EMBED, [(*one, vectors[one[2]]) for one in wordings])
 
 
 def texts_of_variants(memory: dict[str, Any]) -> list[str]:
