@@ -296,7 +296,7 @@ def test_what_the_page_quotes_is_the_example() -> None:
 
 
 def test_the_page_believes_the_records_that_memsieve_believes() -> None:
-    names = _names_of_the_page()
+    names = _names_of_code(PAGE)
     reject = Reject(
         decision_id=DecisionId("d"),
         source=Position(topic="memory.events", partition=0, offset=0),
@@ -323,13 +323,7 @@ def test_the_page_believes_the_records_that_memsieve_believes() -> None:
 def test_the_fold_on_the_page_is_memsieves_own(tmp_path: Path) -> None:
     decided = stores_decisions(tmp_path)
     assert {one.kind for one in decided} == {"insert", "reinforce", "merge", "replace", "ignore"}
-    names = _names_of_the_page()
-    folded = dict[str, Any]()
-    state = dict[MemoryId, StoredMemory]()
-    for decision in [decision for one in decided for decision in (one, one)]:
-        names["fold"](folded, json.loads(DECISION.encode(decision)))
-        fold(state, decision)
-    ours = {identity: stored.memory for identity, stored in state.items()}
+    folded, ours = _folded([decision for one in decided for decision in (one, one)])
     assert {one: Memory.model_validate(found) for one, found in folded.items()} == ours
     assert any(not one.live for one in ours.values())
 
@@ -344,19 +338,27 @@ def test_the_fold_on_the_page_forgets_what_memsieve_forgets(tmp_path: Path) -> N
         kept.add("Ana likes tea.", scope="acme/ana")
     decided = stores.decisions(tmp_path / "store")
     assert {"erase", "block"} <= {one.kind for one in decided}
-    names = _names_of_the_page()
-    folded = dict[str, Any]()
-    state = dict[MemoryId, StoredMemory]()
-    for decision in decided:
-        names["fold"](folded, json.loads(DECISION.encode(decision)))
-        fold(state, decision, holed=True)
-    ours = {identity: stored.memory for identity, stored in state.items()}
+    folded, ours = _folded(decided, holed=True)
     assert {one: Memory.model_validate(found) for one, found in folded.items()} == ours
     assert "tea" not in json.dumps(folded)
 
 
-def _names_of_the_page() -> dict[str, Any]:
-    [code] = blocks(PAGE)
+def _folded(
+    decided: Sequence[Decision], *, holed: bool = False
+) -> tuple[dict[str, Any], dict[MemoryId, Memory]]:
+    """Return the memories that the page's code makes of decisions, and those that memsieve makes."""
+    names = _names_of_code(PAGE)
+    folded = dict[str, Any]()
+    state = dict[MemoryId, StoredMemory]()
+    for decision in decided:
+        names["fold"](folded, json.loads(DECISION.encode(decision)))
+        fold(state, decision, holed=holed)
+    return folded, {identity: stored.memory for identity, stored in state.items()}
+
+
+def _names_of_code(page: Path, language: str = r"\w+") -> dict[str, Any]:
+    """Return what the only block of code on a page defines."""
+    [code] = blocks(page, language)
     names: dict[str, Any] = {}
     exec(code, names)  # noqa: S102 - it is ours
     return names
@@ -375,9 +377,7 @@ async def test_every_wording_of_a_live_memory_is_found_by_vector(world: World) -
     reworded = worded(StoredMemory(ana, at_cosine(1.0)), (said_again, at_cosine(0.9))).memory
     await publish(world, [change(reworded.model_copy(update={"version": 2}))])
     assert await ended(world, **with_vectors) == 0
-    [code] = blocks(EXAMPLE / "README.md", "python")
-    names: dict[str, Any] = {}
-    exec(code, names)  # noqa: S102 - it is ours
+    names = _names_of_code(EXAMPLE / "README.md", "python")
     model = TextEmbedding(DEFAULT_MODEL, specific_model_path=folder)
 
     def found(question: str) -> list[tuple[Any, ...]]:
