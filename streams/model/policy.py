@@ -51,7 +51,7 @@ class Judges(Record):
     unsure. If the policy supersedes on contradiction, the newer statement wins from `supersede_min`
     on. A judge that gives no probability is believed. `deep` lets the built-in judge read both
     texts together, at a cost of milliseconds per pair; without it, the judge uses only words and
-    cosine. It is not asked about texts less similar than `words_below` that share few words.
+    cosine. It is not asked about long texts less similar than `words_below` that share few words.
     """
 
     chain: tuple[JudgeName, ...] = ("built-in",)
