@@ -75,6 +75,7 @@ def decisions(
         str | None, typer.Option("--kind", help="Only insert, merge, replace, reinforce, …")
     ] = None,
     limit: options.Limit = None,
+    vectors: options.Vectors = False,
     where: options.ReadOptions,
 ) -> None:
     """List the decisions, oldest first; with a limit, the newest.
@@ -87,7 +88,7 @@ def decisions(
         _decisions(source, scope, _kind(kind), wanted, with_letters=not where.as_json)
     )
     if where.as_json:
-        say_json(_decision_json(entry) for entry in found)
+        say_json(_decision_json(entry, vectors=vectors) for entry in found)
         return
     if older:
         note("there are older decisions: raise --limit to see them")
@@ -105,10 +106,11 @@ def explain(
         ),
     ],
     *,
+    vectors: options.Vectors = False,
     where: options.ReadOptions,
 ) -> None:
     """Explain a decision: what was compared, and by which rule."""
-    asyncio.run(_explain(where.to_read(), identity, as_json=where.as_json))
+    asyncio.run(_explain(where.to_read(), identity, as_json=where.as_json, vectors=vectors))
 
 
 def _scopes_like(scope: str, memories: Sequence[KeptMemory]) -> list[str]:
@@ -124,7 +126,7 @@ async def _memories(source: LogTarget) -> list[KeptMemory]:
     return [kept(memory, known) for memory in in_order(state)]
 
 
-async def _explain(source: LogTarget, identity: str, *, as_json: bool) -> None:
+async def _explain(source: LogTarget, identity: str, *, as_json: bool, vectors: bool) -> None:
     if not identity:
         raise options.UsageError("ID is empty")
     async with reading(source) as reader:
@@ -135,7 +137,7 @@ async def _explain(source: LogTarget, identity: str, *, as_json: bool) -> None:
         if not entries:
             await _explain_letter(source, identity, reader.place, as_json=as_json)
         elif as_json:
-            say_json(_decision_json(entry) for entry in entries)
+            say_json(_decision_json(entry, vectors=vectors) for entry in entries)
         else:
             for line in await explained(reader, identity, what, entries):
                 say(line)
@@ -228,9 +230,9 @@ async def _fitting(
             yield entry
 
 
-def _decision_json(entry: LoggedDecision) -> dict[str, Any]:
+def _decision_json(entry: LoggedDecision, *, vectors: bool) -> dict[str, Any]:
     place = {"partition": entry.partition, "offset": entry.offset}
-    return {**place, **decision_json(entry.decision)}
+    return {**place, **decision_json(entry.decision, vectors=vectors)}
 
 
 def _show_decision(entry: LoggedDecision, letters: Mapping[str, DeadLetter]) -> None:

@@ -37,6 +37,7 @@ Config = Annotated[
     Path | None, typer.Option("--config", help="A settings file. [memsieve.toml if there]")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Vectors = Annotated[bool, typer.Option("--vectors", help="Include the vectors in the JSON.")]
 Limit = Annotated[
     int | None,
     typer.Option("--limit", min=1, help="Show at most this many. [50; with --json all]"),

@@ -12,6 +12,17 @@ from streams.store.app.reading import LogTarget
 
 _Result = TypeVar("_Result")
 
+_ONE = {"values"}
+_EACH = {"__all__": _ONE}
+_VECTORS: dict[str, Any] = {
+    "embedding": _ONE,
+    "event_embedding": _ONE,
+    "variant_embeddings": _EACH,
+    "memories": {"__all__": {"embedding": _ONE, "variant_embeddings": _EACH}},
+    "event": {"memories": {"__all__": {"embedding": _ONE}}},
+}
+"""The parts of a decision that hold vectors: two kilobytes each."""
+
 
 def heard(source: LogTarget, asking: Coroutine[Any, Any, _Result]) -> _Result:
     """Run what may wait for a cluster: Ctrl-C ends the waiting in order."""
@@ -20,9 +31,13 @@ def heard(source: LogTarget, asking: Coroutine[Any, Any, _Result]) -> _Result:
     return asyncio.run(asking)
 
 
-def decision_json(decision: Decision) -> dict[str, Any]:
-    """Return a decision for programs: its record, and in words why it was made."""
-    return {"why": why(decision), **decision.model_dump(mode="json")}
+def decision_json(decision: Decision, *, vectors: bool = False) -> dict[str, Any]:
+    """Return a decision for programs: its record, and in words why it was made.
+
+    Without `vectors`, an embedding has only its model and dimension.
+    """
+    record = decision.model_dump(mode="json", exclude=None if vectors else _VECTORS)
+    return {"why": why(decision), **record}
 
 
 def published(responses: Sequence[Response]) -> dict[str, Any]:

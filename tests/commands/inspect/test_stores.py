@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,6 +34,17 @@ def test_memories_are_listed_by_scope(memsieve: Memsieve) -> None:
     shown = memsieve("memory", "list", "--store", "store").out
     assert shown.index("acme/ana") < shown.index(COFFEE[2]) < shown.index("acme/bo")
     assert "seen 2x, last 2026-03-01" in shown
+
+
+def test_vectors_are_printed_only_on_request(memsieve: Memsieve) -> None:
+    def first(*flags: str) -> dict[str, Any]:
+        return memsieve("decisions", "--store", "store", "--json", *flags).json()[0]
+
+    assert first()["embedding"].keys() == {"model", "dimension"}
+    assert first("--vectors")["embedding"].keys() == {"model", "dimension", "values"}
+    [shown] = memsieve("explain", first()["decision_id"], "--store", "store", "--json").json()
+    assert shown == first()
+
 
 
 def test_listings_can_be_narrowed_to_a_scope_and_what_is_below_it(memsieve: Memsieve) -> None:

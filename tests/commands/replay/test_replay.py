@@ -48,7 +48,7 @@ def bolder(tmp_path: Path) -> str:
 
 
 def decisions(memsieve: Memsieve, store: str) -> list[Any]:
-    return memsieve("decisions", "--store", store, "--json").json()
+    return memsieve("decisions", "--store", store, "--json", "--vectors").json()
 
 
 def findings(memsieve: Memsieve) -> list[str]:
