@@ -46,7 +46,6 @@ def test_vectors_are_printed_only_on_request(memsieve: Memsieve) -> None:
     assert shown == first()
 
 
-
 def test_listings_can_be_narrowed_to_a_scope_and_what_is_below_it(memsieve: Memsieve) -> None:
     def scopes(command: str, *scope: str) -> set[str]:
         found = memsieve(*command.split(), "--store", "store", "--json", *scope).json()
