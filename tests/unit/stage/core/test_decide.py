@@ -166,7 +166,8 @@ def test_a_contradiction_by_the_newer_takes_the_older_ones_place(hours: float) -
     [
         (0.9, "dates", "replace", Reason.NEWER_CONTRADICTION),
         (0.89, "dates", "insert", Reason.CONTRADICTS_KNOWN),
-        (0.99, "numbers", "insert", Reason.CONTRADICTS_KNOWN),
+        (0.9, "numbers", "replace", Reason.NEWER_CONTRADICTION),
+        (0.99, "symbols", "insert", Reason.CONTRADICTS_KNOWN),
     ],
 )
 def test_a_contradiction_retires_only_what_it_is_sure_to_contradict(

@@ -380,7 +380,9 @@ def test_what_was_missing_is_told_where_a_judge_was_nearly_sure(
     assert [line for line in lines if line.startswith("kept apart")] == told
 
 
-BUS = Finding(guard="numbers", outcome="differs", what="number", event_says="46", memory_says="47")
+SYMBOL = Finding(
+    guard="symbols", outcome="differs", what="symbol", event_says="C++", memory_says="C"
+)
 
 
 @pytest.mark.parametrize(
@@ -392,9 +394,11 @@ BUS = Finding(guard="numbers", outcome="differs", what="number", event_says="46"
             f"not replaced: {TEA.id}, 89.1% sure of a contradiction, judges.supersede_min is 94.0%.",
         ),
         (
-            judged(Verdict.CONTRADICTS, contradicts=0.99).model_copy(update={"findings": (BUS,)}),
+            judged(Verdict.CONTRADICTS, contradicts=0.99).model_copy(
+                update={"findings": (SYMBOL,)}
+            ),
             {"judges": {"supersede_min": 0.94}},
-            f"not replaced: {TEA.id}, another number may name another thing.",
+            f"not replaced: {TEA.id}, another symbol may name another thing.",
         ),
         (
             judged(Verdict.CONTRADICTS, contradicts=0.99),
