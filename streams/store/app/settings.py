@@ -58,31 +58,29 @@ class InvalidSettings(ValueError):
 class WebSettings(SettingsGroup):
     """The page to review and explore: `memsieve service web`. Tokens and limits are those of `api`."""
 
-    host: str = Field(default="127.0.0.1", description="The address; 0.0.0.0 for all.")
-    port: Annotated[int, Field(ge=0, le=65_535)] = Field(
-        default=8091, description="The port; 0 for any free port."
-    )
-    session_minutes: Annotated[int, Field(ge=1, le=43_200)] = Field(
-        default=480, description="How long a login lasts."
-    )
+    host: str = "127.0.0.1"
+    """The address; 0.0.0.0 for all."""
+    port: Annotated[int, Field(ge=0, le=65_535)] = 8091
+    """The port; 0 for any free port."""
+    session_minutes: Annotated[int, Field(ge=1, le=43_200)] = 480
+    """How long a login lasts."""
 
 
 class Settings(BaseSettings):
     """All of memsieve's settings."""
 
     model_config = SettingsConfigDict(
-        frozen=True, extra="forbid", env_prefix=_PREFIX, env_nested_delimiter="__"
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        env_prefix=_PREFIX,
+        env_nested_delimiter="__",
     )
-    store: Path = Field(
-        default=Path("memsieve-store"), description="The directory of the embedded store."
-    )
-    policy: str = Field(
-        default="default",
-        description=(
-            "A preset or a TOML file; other values for single keys may follow, as in "
-            "`two-threshold {bands.match = 0.97}`."
-        ),
-    )
+    store: Path = Path("memsieve-store")
+    """The directory of the embedded store."""
+    policy: str = "default"
+    """A preset or a TOML file; other values for single keys may follow, as in `two-threshold
+    {bands.match = 0.97}`."""
     embedder: EmbedderSettings = EmbedderSettings()
     index: IndexSettings = IndexSettings()
     log: LogSettings = LogSettings()
@@ -165,7 +163,7 @@ def _described(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str]]
         if isinstance(group, type) and issubclass(group, BaseModel):
             yield from _described(group, f"{prefix}{name}.")
         else:
-            yield f"{prefix}{name}", field.description or ""
+            yield f"{prefix}{name}", " ".join((field.description or "").split())
 
 
 def _refuse_unknown_variables() -> None:
