@@ -1,6 +1,5 @@
 """The metrics of the processes, each with its meaning."""
 
-import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -10,6 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 
 from schemas.decisions import KINDS, Decision, Insert, Marker, Reason
 from schemas.outcomes import Applied
+from streams.clock.stopwatch import timed
 from streams.model.embedding import TextVector
 from streams.model.ports import Embedder
 from streams.model.wrapping import WrappedEmbedder
@@ -161,17 +161,15 @@ class Metrics:
     @contextmanager
     def batch(self, topic: str, records: int) -> Generator[None]:
         """Measure a batch that succeeds."""
-        started = time.perf_counter()
-        yield
-        self.batch_seconds.labels(topic).observe(time.perf_counter() - started)
+        with timed(lambda seconds: self.batch_seconds.labels(topic).observe(seconds)):
+            yield
         self.batch_records.labels(topic).observe(records)
 
     @contextmanager
     def claim(self, topic: str) -> Generator[None]:
         """Measure a claim that succeeds."""
-        started = time.perf_counter()
-        yield
-        self.claim_seconds.labels(topic).observe(time.perf_counter() - started)
+        with timed(lambda seconds: self.claim_seconds.labels(topic).observe(seconds)):
+            yield
 
 
 class ApiMetrics:
