@@ -372,10 +372,9 @@ class Service:
 
     def _batch_records(self, process: Process) -> int:
         """Return the records per batch: few if each may take seconds."""
-        asks = isinstance(process, Extractor) and self._settings.extraction.llm
-        return (
-            self._settings.extraction.batch_turns if asks else self._settings.service.batch_records
-        )
+        if isinstance(process, Extractor) and self._settings.extraction.llm:
+            return self._settings.extraction.batch_turns
+        return self._settings.service.batch_records
 
     async def _answered(self, what: str, ask: Callable[[], Awaitable[Answer]]) -> Answer:
         """Retry with back-off until there is an answer; warn about each failure."""
