@@ -8,7 +8,7 @@ import os
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import ErrorDetails
@@ -45,6 +45,7 @@ from streams.store.app.setting_groups import (
     SinkSettings,
     TracingSettings,
 )
+from streams.store.core.toml import leaves
 
 CONFIG_FILE = Path("memsieve.toml")
 _PREFIX = "MEMSIEVE_"
@@ -141,20 +142,12 @@ def load(flags: dict[str, Any], config: Path | None = None) -> Settings:
 
 def listing(settings: Settings) -> dict[str, Any]:
     """Return every setting by its dotted name, as a JSON value; secrets are masked."""
-    return dict(_flat(settings.model_dump(mode="json"), ""))
+    return {".".join(path): value for path, value in leaves(settings.model_dump(mode="json"))}
 
 
 def descriptions() -> dict[str, str]:
     """Return the description of each setting by its dotted name."""
     return dict(_described(Settings, ""))
-
-
-def _flat(tree: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    for name, value in tree.items():
-        if isinstance(value, dict):
-            yield from _flat(cast("dict[str, Any]", value), f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def _described(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str]]:
