@@ -12,6 +12,7 @@ from streams.dead_letters.flow import (
     Inputs,
     Letter,
     Letters,
+    Settlement,
     input_record,
     settled_records,
 )
@@ -40,32 +41,31 @@ class DeadLetters:
             letters.add(record.partition, _read(record))
         return letters.all()
 
-    async def requeue(
-        self, wanted: Sequence[tuple[Letter, DecodedInput]], done: Callable[[Letter], None]
+    async def settle(
+        self,
+        wanted: Sequence[tuple[Letter, DecodedInput | None]],
+        how: Settlement,
+        done: Callable[[Letter], None],
     ) -> None:
-        """Publish what the letters hold, then settle them; `done` receives each one in the log.
+        """Publish what is given for the letters, then settle them; `done` receives each one.
 
-        If interrupted, a record may be published while its letter is still open; publishing it
-        again has no further effect.
+        Dropped letters stay in the topic. If interrupted, a record may be published while its
+        letter is still open; publishing it again has no further effect.
         """
         partitions = await self._log.partitions(EVENTS.name)
         for start in range(0, len(wanted), _TOGETHER):
             some = wanted[start : start + _TOGETHER]
-            again = [input_record(letter, what, partitions) for letter, what in some]
-            settled = [r for letter, _ in some for r in settled_records(letter, "requeued")]
+            again = [input_record(letter, what, partitions) for letter, what in some if what]
+            settled = [record for letter, _ in some for record in settled_records(letter, how)]
             await self._log.append([*again, *settled])
             for letter, _ in some:
                 done(letter)
 
-    async def drop(self, letters: Sequence[Letter], done: Callable[[Letter], None]) -> None:
-        """Settle letters whose events are not wanted; the letters stay in the topic."""
-        for start in range(0, len(letters), _TOGETHER):
-            some = letters[start : start + _TOGETHER]
-            await self._log.append(
-                [r for letter in some for r in settled_records(letter, "dropped")]
-            )
-            for letter in some:
-                done(letter)
+
+async def letters(target: LogTarget) -> list[Letter]:
+    """Return every letter of a log, settled ones included, in its order."""
+    async with opened(target) as found:
+        return await found.all()
 
 
 async def why_set_aside(log: Log, reject: Reject) -> Poison:

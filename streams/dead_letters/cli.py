@@ -9,8 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
-from streams.dead_letters.app import opened
-from streams.dead_letters.flow import DecodedInput, Inputs, Letter, again, given_up, readable
+from streams.dead_letters import app
+from streams.dead_letters.flow import (
+    DecodedInput,
+    Inputs,
+    Letter,
+    Settlement,
+    again,
+    given_up,
+    readable,
+)
 from streams.model.ports import Poison
 from streams.stage.flow.dead_letters import EVENT_BYTES_MAX, original
 from streams.store.app.reading import LogTarget
@@ -35,7 +43,7 @@ def list_(
     where: options.ReadOptions,
 ) -> None:
     """List rejected records: where they were, and what is wrong."""
-    letters = asyncio.run(_letters(where.to_read()))
+    letters = asyncio.run(app.letters(where.to_read()))
     found = [letter for letter in letters if all_ or letter.state == "open"]
     shown = found[: options.limit_of(limit, as_json=where.as_json)]
     if where.as_json:
@@ -66,7 +74,8 @@ def show(
         raise options.UsageError("--value and --json are two ways to print: give one of them")
     if value and sys.stdout.isatty():
         raise options.UsageError("--value writes raw bytes: redirect them to a file, > FILE")
-    letter = asyncio.run(_letter(where.to_read(), identity))
+    source = where.to_read()
+    letter = _only(asyncio.run(app.letters(source)), identity, source.place)
     if value:
         _write_value(letter)
     elif where.as_json:
@@ -95,7 +104,7 @@ def requeue(
     and the reason is printed.
     """
     named = _named(identities, all_open=all_open)
-    asyncio.run(_requeue(where.source(), named, mended, dry_run=dry_run))
+    asyncio.run(_settle(where.source(), named, "requeued", dry_run=dry_run, file=mended))
 
 
 def drop(
@@ -107,7 +116,7 @@ def drop(
 ) -> None:
     """Close dead letters without publishing them. Nothing is deleted."""
     named = _named(identities, all_open=all_open)
-    asyncio.run(_drop(where.source(), named, dry_run=dry_run))
+    asyncio.run(_settle(where.source(), named, "dropped", dry_run=dry_run))
 
 
 def letter_json(letter: Letter) -> dict[str, Any]:
@@ -187,53 +196,35 @@ def _mended(path: Path, named: Sequence[str], inputs: Inputs) -> DecodedInput:
     return found
 
 
-async def _letters(source: LogTarget) -> list[Letter]:
-    async with opened(source) as target:
-        return await target.all()
-
-
-async def _letter(source: LogTarget, identity: str) -> Letter:
-    async with opened(source) as target:
-        return _only(await target.all(), identity, target.place)
-
-
-async def _requeue(
+async def _settle(
     source: LogTarget,
     named: Sequence[str],
-    file: Path | None,
+    how: Settlement,
     *,
     dry_run: bool,
+    file: Path | None = None,
 ) -> None:
-    async with opened(source, writable=not dry_run) as target:
+    async with app.opened(source, writable=not dry_run) as target:
         mended = None if file is None else _mended(file, named, target.inputs)
         chosen = _chosen(await target.all(), named, target.place)
-        judged = [(letter, again(letter, mended, target.inputs)) for letter in chosen]
-        wanted = [(letter, what) for letter, what in judged if isinstance(what, DecodedInput)]
+        judged = [
+            (
+                letter,
+                again(letter, mended, target.inputs) if how == "requeued" else given_up(letter),
+            )
+            for letter in chosen
+        ]
+        wanted = [(letter, what) for letter, what in judged if not isinstance(what, Poison)]
         if dry_run:
             for letter, _ in wanted:
-                _tell("would be requeued", letter)
+                _tell(f"would be {how}", letter)
         else:
-            with _told_at_the_end("requeued") as done:
-                await target.requeue(wanted, done)
+            with _told_at_the_end(how) as done:
+                await target.settle(wanted, how, done)
     refused = [(letter, what) for letter, what in judged if isinstance(what, Poison)]
-    if wanted and target.decided_by and not dry_run:
+    if wanted and how == "requeued" and target.decided_by and not dry_run:
         note(f"decided at {target.decided_by}")
-    _close("requeued", refused, asked=len(chosen), named=bool(named))
-
-
-async def _drop(source: LogTarget, named: Sequence[str], *, dry_run: bool) -> None:
-    async with opened(source, writable=not dry_run) as target:
-        chosen = _chosen(await target.all(), named, target.place)
-        judged = [(letter, given_up(letter)) for letter in chosen]
-        wanted = [letter for letter, reason in judged if reason is None]
-        if dry_run:
-            for letter in wanted:
-                _tell("would be dropped", letter)
-        else:
-            with _told_at_the_end("dropped") as done:
-                await target.drop(wanted, done)
-    refused = [(letter, reason) for letter, reason in judged if reason is not None]
-    _close("dropped", refused, asked=len(chosen), named=bool(named))
+    _close(how, refused, asked=len(chosen), named=bool(named))
 
 
 @contextmanager

@@ -19,7 +19,8 @@ from streams.stage.flow.dead_letters import (
 )
 from streams.stage.flow.incoming import addressed
 
-State = Literal["open", "requeued", "dropped"]
+Settlement: TypeAlias = Literal["requeued", "dropped"]
+State: TypeAlias = Literal["open"] | Settlement
 Inputs: TypeAlias = Codec[Event | Turn] | Codec[Event]
 
 
@@ -157,7 +158,7 @@ def input_record(letter: Letter, readable: DecodedInput, partitions: int) -> Out
     return addressed(readable.said.scope, readable.value, partitions, told, topic=topic)
 
 
-def settled_records(letter: Letter, how: Literal["requeued", "dropped"]) -> list[OutgoingRecord]:
+def settled_records(letter: Letter, how: Settlement) -> list[OutgoingRecord]:
     """Return the records that settle a letter, one in each partition that holds it."""
     content = letter.content
     record = Settled(dead_letter_id=content.id, how=how, attempts=content.attempts)

@@ -1,18 +1,18 @@
 """Commands that read a store: memories, decisions, explain."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, cast
 
 import typer
 from pydantic_core import from_json
 
-from schemas.decisions import KINDS, Marker, Reject
+from schemas.decisions import KINDS, Decision, Marker, Reject
 from schemas.memories import Memory, Standing
 from schemas.outcomes import DeadLetter
 from streams.changes.core.history import standing
-from streams.dead_letters.app import opened
+from streams.dead_letters.app import letters as letters_of
 from streams.dead_letters.cli import letter_json, show_letter
 from streams.dead_letters.flow import Letter
 from streams.inspect.app import explained
@@ -24,8 +24,6 @@ from streams.store.cli import options
 from streams.store.cli.conflicts import show_conflict
 from streams.store.cli.console import more, note, quoted, say, say_json
 from streams.store.cli.replies import decision_json
-
-Item = TypeVar("Item")
 
 _TEXT_WIDTH = 100
 _WHOLE_WIDTH = 1_000
@@ -63,9 +61,10 @@ def memories(
     for memory, above in zip(shown, [None, *shown], strict=False):
         _show_memory(memory, above)
     more(len(found) - len(shown), "memory", "memories")
-    _none(found, "memories in conflict" if conflicts else "memories")
-    if scope is not None and not found and not conflicts and (others := _scopes_like(scope, every)):
-        note(f"scope {scope} has none; others have: {', '.join(others)}")
+    if not found:
+        note("no memories in conflict" if conflicts else "no memories")
+        if scope is not None and not conflicts and (others := _scopes_like(scope, every)):
+            note(f"scope {scope} has none; others have: {', '.join(others)}")
 
 
 def decisions(
@@ -94,7 +93,8 @@ def decisions(
         note("there are older decisions: raise --limit to see them")
     for entry in found:
         _show_decision(entry, by_id)
-    _none(found, "decisions")
+    if not found:
+        note("no decisions")
 
 
 def explain(
@@ -145,7 +145,7 @@ async def _explain(source: LogTarget, identity: str, *, as_json: bool, vectors: 
 
 async def _explain_letter(source: LogTarget, identity: str, place: str, *, as_json: bool) -> None:
     """Tell of the dead letter that has the id, or whose event gave itself that id."""
-    for letter in await _letters(source):
+    for letter in await letters_of(source):
         if letter.content.id.startswith(identity) or _event_id(letter) == identity:
             if as_json:
                 say_json([letter_json(letter)])
@@ -156,11 +156,6 @@ async def _explain_letter(source: LogTarget, identity: str, place: str, *, as_js
         f"no decision, event, memory or dead letter in {place} has the id {identity}; if it was "
         "published just now, it may wait to be decided: memsieve check"
     )
-
-
-async def _letters(source: LogTarget) -> list[Letter]:
-    async with opened(source) as target:
-        return await target.all()
 
 
 def _event_id(letter: Letter) -> str | None:
@@ -185,22 +180,18 @@ async def _decisions(
     """Return the newest entries that fit, whether older ones do, and the dead letters they name."""
     async with reading(source) as reader:
         newest = limit + 1 if limit is not None and scope is kind is None else None
-        entries = _fitting(reader.decisions(newest), scope, kind)
-        fitting = [entry async for entry in entries]
-        found = _newest(fitting, limit)
+        every = reader.decisions(newest)
+        fitting = [entry async for entry in every if _fits(entry.decision, scope, kind)]
+    # Those of several partitions side by side by their offsets.
+    fitting.sort(key=lambda entry: (entry.offset, entry.partition))
+    found = fitting if limit is None else fitting[-limit:]
     rejected = with_letters and any(isinstance(entry.decision, Reject) for entry in found)
-    letters = await _letters(source) if rejected else []
+    letters = await letters_of(source) if rejected else []
     return (
         found,
         len(fitting) > len(found),
         {letter.content.id: letter.content for letter in letters},
     )
-
-
-def _newest(entries: list[LoggedDecision], limit: int | None) -> list[LoggedDecision]:
-    """Return the last entries, those of several partitions side by side by their offsets."""
-    ordered = sorted(entries, key=lambda entry: (entry.offset, entry.partition))
-    return ordered if limit is None else ordered[-limit:]
 
 
 def _kind(kind: str | None) -> str | None:
@@ -209,25 +200,13 @@ def _kind(kind: str | None) -> str | None:
     return kind
 
 
-def _none(found: Sequence[object], what: str) -> None:
-    if not found:
-        note(f"no {what}")
-
-
-async def _fitting(
-    entries: AsyncIterator[LoggedDecision], scope: str | None, kind: str | None
-) -> AsyncIterator[LoggedDecision]:
-    async for entry in entries:
-        decision = entry.decision
-        here = (
-            scope is None
-            if isinstance(decision, Reject)
-            else options.below(decision.scope, scope)
-            if isinstance(decision, Marker)
-            else options.below(decision.event.scope, scope)
-        )
-        if here and kind in {None, decision.kind}:
-            yield entry
+def _fits(decision: Decision, scope: str | None, kind: str | None) -> bool:
+    if kind not in {None, decision.kind}:
+        return False
+    if isinstance(decision, Reject):
+        return scope is None
+    place = decision if isinstance(decision, Marker) else decision.event
+    return options.below(place.scope, scope)
 
 
 def _decision_json(entry: LoggedDecision, *, vectors: bool) -> dict[str, Any]:

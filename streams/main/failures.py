@@ -28,11 +28,9 @@ def tell_interrupted() -> None:
 def _exit_code(error: Exception) -> int:
     if (failure := failure_of(error)) is not None:
         return _CODES[failure]
-    codes: list[tuple[tuple[type[Exception], ...], int]] = [
-        ((Unmeasurable,), 2),
-        ((Interrupted,), INTERRUPTED),
-    ]
-    return next((code for types, code in codes if isinstance(error, types)), 1)
+    if isinstance(error, Unmeasurable):
+        return 2
+    return INTERRUPTED if isinstance(error, Interrupted) else 1
 
 
 _CODES = {

@@ -5,6 +5,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Annotated
 
@@ -98,14 +99,9 @@ async def _publish(
 
 def _close(published: PublishProgress, seconds: float, *, as_json: bool) -> None:
     if as_json:
-        say_object(
-            {
-                "events": published.events,
-                "turns": published.turns,
-                "dead_letters": published.dead_letters,
-                "seconds": round(seconds, 3),
-            }
-        )
+        done = asdict(published)
+        del done["line"]
+        say_object({**done, "seconds": round(seconds, 3)})
         return
     good = published.events + published.turns
     rows_ = good + published.dead_letters

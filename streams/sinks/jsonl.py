@@ -8,7 +8,6 @@ A feed only grows, up to its size. The version tells which of a memory's lines i
 memory is forgotten, all its lines but the last are overwritten with spaces.
 """
 
-import asyncio
 import errno
 import fcntl
 import os
@@ -25,11 +24,12 @@ from schemas.memories import Memory, Standing
 from schemas.outcomes import Applied
 from streams.model.fences import ReadPosition
 from streams.model.ports import NoStore, Transient
+from streams.sinks.followed import FollowedSink
 
 _ANEW = "and it is rewritten from the log"
 
 
-class JsonlSink:
+class JsonlSink(FollowedSink):
     """Implements ports.Sink over a directory.
 
     Changes are identified by log position: those before a feed's level are already in it. So the
@@ -39,8 +39,7 @@ class JsonlSink:
 
     def __init__(self, directory: Path) -> None:
         """Use or create the directory. Raises NoStore if no files can be created there."""
-        self._directory = directory
-        self._told: dict[int, int] = {}
+        super().__init__(directory)
         with _meanings(directory):
             if not directory.is_dir():
                 directory.mkdir(exist_ok=True)
@@ -50,30 +49,19 @@ class JsonlSink:
 
     @property
     def name(self) -> str:
-        return f"jsonl {self._directory}"
-
-    async def level(self, partition: int) -> ReadPosition | None:
-        level = await asyncio.to_thread(self._level, partition)
-        self._told[partition] = 0 if level is None else level.offset
-        return level
-
-    async def write(
-        self, partition: int, changes: Sequence[Applied], reached: ReadPosition
-    ) -> None:
-        await asyncio.to_thread(self._write, partition, changes, reached)
-        self._told[partition] = max(reached.offset, self._told.get(partition, 0))
+        return f"jsonl {self._place}"
 
     async def close(self) -> None:
         pass
 
     def _level(self, partition: int) -> ReadPosition | None:
-        with _meanings(self._directory):
-            level = _Feed(self._directory, partition).level()
+        with _meanings(self._place):
+            level = _Feed(self._place, partition).level()
         return None if level is None else level.reached
 
     def _write(self, partition: int, changes: Sequence[Applied], reached: ReadPosition) -> None:
-        feed = _Feed(self._directory, partition)
-        with _meanings(self._directory), feed.held():
+        feed = _Feed(self._place, partition)
+        with _meanings(self._place), feed.held():
             level = feed.level()
             before = None if level is None else level.reached
             self._require_what_was_told(partition, before)
@@ -86,14 +74,6 @@ class JsonlSink:
             feed.blank(gone, size)
             lines = [_line(change, gone) for change in fresh]
             feed.keep(_Level(reached=reached, size=feed.append(lines, size)))
-
-    def _require_what_was_told(self, partition: int, level: ReadPosition | None) -> None:
-        """Raise Transient if the feed no longer has what the window builds on."""
-        if (0 if level is None else level.offset) < self._told.get(partition, 0):
-            raise Transient(
-                f"{self._directory} was emptied or replaced: partition {partition} is followed "
-                "from its current content"
-            )
 
 
 class _Level(Record):

@@ -18,6 +18,7 @@ from schemas.memories import Standing
 from schemas.outcomes import Applied
 from streams.model.fences import Epoch, ReadPosition
 from streams.model.ports import NoStore, Transient
+from streams.sinks.followed import FollowedSink
 
 _APPLICATION_ID = 1_835_363_700
 _FORMAT = 1
@@ -96,7 +97,7 @@ _WAL_PAUSE_SECONDS = 0.01
 _ANEW = "delete it, and it is rewritten from the log"
 
 
-class SqliteSink:
+class SqliteSink(FollowedSink):
     """Implements ports.Sink over one file.
 
     A file that is removed under a running process is recreated and filled from the beginning.
@@ -107,27 +108,15 @@ class SqliteSink:
 
         Raises NoStore if it cannot be used, Transient if another process keeps it locked.
         """
-        self._path = path
+        super().__init__(path)
         self._lock = threading.Lock()
-        self._told: dict[int, int] = {}
         with _meanings(path):
             self._db = _open(path)
         self._file = _identity(path)
 
     @property
     def name(self) -> str:
-        return f"sqlite {self._path}"
-
-    async def level(self, partition: int) -> ReadPosition | None:
-        level = await asyncio.to_thread(self._level, partition)
-        self._told[partition] = 0 if level is None else level.offset
-        return level
-
-    async def write(
-        self, partition: int, changes: Sequence[Applied], reached: ReadPosition
-    ) -> None:
-        await asyncio.to_thread(self._write, partition, changes, reached)
-        self._told[partition] = max(reached.offset, self._told.get(partition, 0))
+        return f"sqlite {self._place}"
 
     async def close(self) -> None:
         await asyncio.to_thread(self._close)
@@ -150,28 +139,20 @@ class SqliteSink:
         with self._opened() as db:
             (busy, _, _) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
-            raise Transient(f"{self._path} is being read: forgotten data is still in its WAL")
+            raise Transient(f"{self._place} is being read: forgotten data is still in its WAL")
 
     def _close(self) -> None:
-        with self._lock, _meanings(self._path):
+        with self._lock, _meanings(self._place):
             self._db.close()
-
-    def _require_what_was_told(self, partition: int, level: ReadPosition | None) -> None:
-        """Raise Transient if the file no longer has what the window builds on."""
-        if (0 if level is None else level.offset) < self._told.get(partition, 0):
-            raise Transient(
-                f"{self._path} was emptied or replaced: partition {partition} is followed from "
-                "what it has now"
-            )
 
     @contextmanager
     def _opened(self) -> Generator[sqlite3.Connection]:
         """Lend the connection to one thread; reopen it if the file at the path was replaced."""
-        with self._lock, _meanings(self._path):
-            if self._file != _identity(self._path):
+        with self._lock, _meanings(self._place):
+            if self._file != _identity(self._place):
                 self._db.close()
-                self._db = _open(self._path)
-                self._file = _identity(self._path)
+                self._db = _open(self._place)
+                self._file = _identity(self._place)
             yield self._db
 
 

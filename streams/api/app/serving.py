@@ -1,6 +1,5 @@
 """Serves an app over HTTP, on a store that this process writes, or next to services on Kafka."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from streams.memory.app.lifecycle import Lifecycle
 from streams.memory.app.opening import open_lifecycle
 from streams.services.world.health import endpoints
 from streams.services.world.serving import serving
-from streams.services.world.signals import signals_to
+from streams.services.world.signals import stop_signal
 from streams.store.app.reading import LogTarget
 from streams.store.app.settings import Settings
 from streams.store.world.metrics import ApiMetrics
@@ -43,10 +42,9 @@ async def serve(target: LogTarget, app: ServedApp, report: Callable[[str], None]
     """
     settings = target.settings
     allowed = access.load(settings.api.tokens)
-    stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     health = _Health()
     async with AsyncExitStack() as stack:
-        stack.enter_context(signals_to(stop))
+        stop = stack.enter_context(stop_signal())
         watched = await stack.enter_async_context(health.served(settings))
         report(f"health and metrics on port {watched}")
         life = await stack.enter_async_context(
@@ -79,10 +77,8 @@ class _Health:
         return endpoints(
             settings.service.host,
             settings.service.port,
-            is_live=lambda: True,
             waits_for=self._waits_for,
             registry=self.metrics.registry,
-            collect=lambda: None,
         )
 
     async def _waits_for(self) -> Mapping[str, str]:

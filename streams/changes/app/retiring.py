@@ -1,6 +1,6 @@
 """Retirement of memories without a successor: the events that request it, scope by scope."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
@@ -62,7 +62,10 @@ def requests(
                 memories=part,
                 reason=reason,
             )
-            for part in _in_parts(targets)
+            for part in (
+                tuple(targets[start : start + MEMBERS_MAX])
+                for start in range(0, len(targets), MEMBERS_MAX)
+            )
         ]
     return made
 
@@ -101,9 +104,3 @@ def _members(asked: Iterable[Event]) -> int:
 
 def _scope_and_reason(ending: Retirement) -> tuple[ScopeName, Ended]:
     return ending.memory.scope, ending.reason
-
-
-def _in_parts(targets: Sequence[Target]) -> Iterator[tuple[Target, ...]]:
-    """Yield the targets in groups of the size that one request may change."""
-    for start in range(0, len(targets), MEMBERS_MAX):
-        yield tuple(targets[start : start + MEMBERS_MAX])

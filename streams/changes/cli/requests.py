@@ -1,7 +1,7 @@
 """`memsieve memory pin`, `unpin`, `update`, `retire`, `rate`: requests to change a memory."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Annotated, get_args
 
@@ -36,12 +36,12 @@ _REASONS: tuple[str, ...] = get_args(Ended)
 
 def pin(identity: Identity, *, note_: options.Note = "", asking: options.ChangeOptions) -> None:
     """Pin a memory: it is not merged, replaced or retired."""
-    _pin(identity, note_, asking, pinned=True)
+    _ask_about(identity, Pin, note_, asking, pinned=True)
 
 
 def unpin(identity: Identity, *, note_: options.Note = "", asking: options.ChangeOptions) -> None:
     """Unpin a memory: it may be merged, replaced and retired again."""
-    _pin(identity, note_, asking, pinned=False)
+    _ask_about(identity, Pin, note_, asking, pinned=False)
 
 
 def update(
@@ -99,17 +99,8 @@ def rate(
     """Record how often a memory was read, helped or misled."""
     if not (helpful or harmful or accessed):
         raise options.UsageError("nothing to record: give --helpful, --harmful or --accessed")
-    source = asking.source()
-    who = author_of(source.settings, asking.author)
-    [memory] = asyncio.run(_memories(source, [identity]))
-    wish = {
-        "memory_id": memory.id,
-        "accessed": accessed,
-        "helpful": helpful,
-        "harmful": harmful,
-    }
-    asked = request(Rate, memory.scope, memory.id, author=who, note=note_, **wish)
-    ask(source, [asked], asking)
+    counts = {"accessed": accessed, "helpful": helpful, "harmful": harmful}
+    _ask_about(identity, Rate, note_, asking, **counts)
 
 
 def ask(source: LogTarget, events: Sequence[Event], asking: options.ChangeOptions) -> None:
@@ -118,7 +109,12 @@ def ask(source: LogTarget, events: Sequence[Event], asking: options.ChangeOption
     Raises UsageError where what the first of them asks for came too late, or was set aside;
     DecisionTimeout where no owner has decided in time.
     """
-    _show(heard(source, _submitted(source, events, asking.wait)), asking)
+
+    async def submitted() -> list[Response]:
+        async with open_client(source, note, watched(asking.wait, note)) as client:
+            return await client.submit(events)
+
+    _show(heard(source, submitted()), asking)
 
 
 def _show(
@@ -138,11 +134,6 @@ def _show(
         raise options.UsageError(f"nothing changed: {why(decided[0])}")
 
 
-async def _submitted(source: LogTarget, events: Sequence[Event], wait: int) -> list[Response]:
-    async with open_client(source, note, watched(wait, note)) as client:
-        return await client.submit(events)
-
-
 def _told(decided: Sequence[Decision]) -> Iterator[str]:
     for one in decided:
         yield f"{one.kind}: {outcome(one)}, because {why(one)}"
@@ -150,46 +141,43 @@ def _told(decided: Sequence[Decision]) -> Iterator[str]:
             yield from (f"  not {refused}" for refused in one.evidence.refused)
 
 
-def _pin(identity: str, note_: str, asking: options.ChangeOptions, *, pinned: bool) -> None:
+def _ask_about(
+    identity: str,
+    kind: type[Pin | Rate],
+    note_: str,
+    asking: options.ChangeOptions,
+    **wish: object,
+) -> None:
+    """Ask for a change of the one memory that the id names."""
     source = asking.source()
     who = author_of(source.settings, asking.author)
     [memory] = asyncio.run(_memories(source, [identity]))
-    wish = {"memory_id": memory.id, "pinned": pinned}
-    asked = request(Pin, memory.scope, memory.id, author=who, note=note_, **wish)
-    ask(source, [asked], asking)
+    wish["memory_id"] = memory.id
+    ask(source, [request(kind, memory.scope, memory.id, author=who, note=note_, **wish)], asking)
 
 
 async def _updated(
     source: LogTarget, identity: str, text: str, who: str, wait: int
 ) -> list[Response]:
     """Have a live memory say a text; return what was decided."""
-    memory, said = await _renewing(source, identity, text, who)
-    async with open_client(source, note, watched(wait, note)) as client:
-        return await renewed(client, said, memory, lambda: who)
-
-
-async def _renewing(
-    source: LogTarget, identity: str, text: str, who: str
-) -> tuple[Memory, Remember]:
-    """Return a live memory, and the event that lets it say a text."""
     async with reading(source) as reader:
         memory = await _live(reader, identity)
         at = told_after(memory)
-
-        def event(fields: Mapping[str, object]) -> Remember:
-            said = {
-                "event_id": request_id(memory.scope, "update", who, at, memory.id),
-                "scope": memory.scope,
-                "text": text,
-                "occurred_at": at,
-            }
-            return Remember.model_validate({**said, **fields})
-
+        given = {
+            "event_id": request_id(memory.scope, "update", who, at, memory.id),
+            "scope": memory.scope,
+            "text": text,
+            "occurred_at": at,
+        }
         try:
-            return memory, await renewing(reader, memory, event)
+            said = await renewing(
+                reader, memory, lambda fields: Remember.model_validate({**given, **fields})
+            )
         except ValidationError as error:
             problem = error.errors(include_url=False, include_input=False)[0]
             raise options.UsageError(f"TEXT: {problem['msg']}") from error
+    async with open_client(source, note, watched(wait, note)) as client:
+        return await renewed(client, said, memory, lambda: who)
 
 
 async def _memories(source: LogTarget, identities: Sequence[str]) -> list[Memory]:

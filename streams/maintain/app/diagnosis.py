@@ -1,18 +1,17 @@
 """Diagnosis: checks everything that memsieve needs, and names a remedy for each problem."""
 
 import shutil
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from schemas.base import MemoryId
 from schemas.topics import DECISIONS, EVENTS, TOPICS, TURNS, Topic
 from streams.extract.flow.extractor import EXTRACTOR_GROUP
 from streams.model.neighbours import StoredMemory
 from streams.model.policy import InvalidPolicy
-from streams.model.ports import Fatal, Index, Log, NoModel, NoStore, Transient
+from streams.model.ports import Fatal, Index, Log, NoModel, NoStore, SearchableLog, Transient
 from streams.stage.flow.takeover import DEDUPLICATOR_GROUP, applied
 from streams.stage.flow.writer import WRITER_GROUP, is_level
 from streams.store.app import policies, wiring
@@ -70,21 +69,17 @@ async def _store(settings: Settings) -> str:
         return f"none yet in {settings.store}; the first run creates it"
     directory = StoreDirectory(settings.store)
     made = directory.require()
-    directory.check(made.model_copy(update=_wanted(settings)))
+    wanted = {
+        "model": wiring.model_of(settings.embedder),
+        "index": settings.index.kind,
+        "partitions": settings.log.partitions,
+    }
+    directory.check(made.model_copy(update=wanted))  # the dimension follows from the model
     if directory.read_only:
         return f"{settings.store}, made for {made.model}; it is readable but not writable"
     directory.require_space(settings.run.free_disk_bytes_min)
     free = shutil.disk_usage(settings.store).free
     return f"{settings.store}, made for {made.model}, {free / 1e9:,.1f} GB of disk left"
-
-
-def _wanted(settings: Settings) -> dict[str, object]:
-    """Return what the settings require of a store; the dimension follows from the model."""
-    return {
-        "model": wiring.model_of(settings.embedder),
-        "index": settings.index.kind,
-        "partitions": settings.log.partitions,
-    }
 
 
 async def _log(settings: Settings) -> str:
@@ -144,12 +139,10 @@ async def _collection(settings: Settings) -> str:
     try:
         if waiting := await _unapplied(index, log):
             return f"{waiting:,} records are still to be applied; not examined meanwhile"
-        expected = await StoreReader(log, settings.qdrant.url, lambda _: None).state()
-        found = {stored.memory.id: stored async for stored in index.scan()}
+        return await _compared(index, log, "the collection", "start the writer again")
     finally:
         await log.close()
         await index.close()
-    return _compared(expected, found, "the collection", "start the writer again")
 
 
 async def _index(settings: Settings) -> str:
@@ -167,11 +160,9 @@ async def _index(settings: Settings) -> str:
         try:
             if not await is_level(index, log):
                 raise NoStore(f"{directory.index} does not match the log; the next run restores it")
-            expected = await StoreReader(log, str(settings.store), lambda _: None).state()
-            found = {stored.memory.id: stored async for stored in index.scan()}
+            fact = await _compared(index, log, str(directory.index), "run again")
         finally:
             await index.close()
-    fact = _compared(expected, found, str(directory.index), "run again")
     copied = "" if readable == directory.index else ", by a copy of it, for it cannot be written"
     return f"{made.index}, {fact}{copied}"
 
@@ -183,13 +174,10 @@ async def _unapplied(index: Index, log: Log) -> int:
     return sum([end - (await applied(index, p)).reached.offset for p, end in enumerate(ends)])
 
 
-def _compared(
-    expected: Mapping[MemoryId, StoredMemory],
-    found: Mapping[MemoryId, StoredMemory],
-    place: str,
-    remedy: str,
-) -> str:
+async def _compared(index: Index, log: SearchableLog, place: str, remedy: str) -> str:
     """Describe what an index holds. Raises NoStore if it differs from the log."""
+    expected = await StoreReader(log, place, lambda _: None).state()
+    found = {stored.memory.id: stored async for stored in index.scan()}
     differing = [
         i for i in expected.keys() | found.keys() if not _same(expected.get(i), found.get(i))
     ]

@@ -1,6 +1,5 @@
 """The MCP server of a store, over standard input and output or over HTTP."""
 
-import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from importlib import metadata
@@ -29,7 +28,7 @@ from streams.mcp.app.tools import AUTHOR, TOOLS, Answer, Call, Tool
 from streams.memory.app.memory_store import MemoryStore
 from streams.memory.app.opening import open_memories
 from streams.services.world.serving import serving
-from streams.services.world.signals import signals_to
+from streams.services.world.signals import stop_signal
 from streams.store.app.failures import UsageError, failure_of
 from streams.store.app.reading import LogTarget
 from streams.store.app.settings import Settings
@@ -66,9 +65,8 @@ async def over_http(
     """
     asks = settings.api.tokens is not None or not _is_own(host)
     access = load(settings.api.tokens) if asks else None
-    stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     async with AsyncExitStack() as stack:
-        stack.enter_context(signals_to(stop))
+        stop = stack.enter_context(stop_signal())
         store = await open_memories(LogTarget.of_store(settings), log, log)
         stack.push_async_callback(store.close)
         server = described(store, settings, scope, log, guarded=access is not None)

@@ -8,7 +8,7 @@ from streams.consolidate.app.consolidated import ConsolidationPass
 from streams.consolidate.app.consolidating import ScopeSelection, consolidation
 from streams.model.ports import Transient
 from streams.services.world.health import endpoints
-from streams.services.world.signals import signals_to
+from streams.services.world.signals import stop_signal
 from streams.store.app import wiring
 from streams.store.app.reading import LogTarget
 from streams.store.app.settings import Settings
@@ -35,16 +35,13 @@ class Consolidator:
     async def run(self) -> None:
         """Work until SIGTERM or SIGINT; raises errors that a retry cannot fix."""
         wiring.connection(self._settings.kafka)  # fail on bad settings before waiting
-        stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         service = self._settings.service
-        with signals_to(stop):
+        with stop_signal() as stop:
             async with endpoints(
                 service.host,
                 service.port,
-                is_live=lambda: True,
                 waits_for=self._waits_for,
                 registry=self._metrics.registry,
-                collect=lambda: None,
             ) as port:
                 self._report(f"health and metrics on port {port}")
                 working = asyncio.create_task(self._work())

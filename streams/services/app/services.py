@@ -27,7 +27,7 @@ from streams.model.policy import Policy
 from streams.model.ports import Embedder, Index, Process, Sink, Transient
 from streams.services.app.status import ServiceStatus, TopicConsumer
 from streams.services.world.health import endpoints
-from streams.services.world.signals import signals_to
+from streams.services.world.signals import stop_signal
 from streams.stage.flow.deduplicate import Deduplicator
 from streams.stage.flow.judging import Judging
 from streams.stage.flow.partition_owner import PartitionOwner
@@ -94,8 +94,7 @@ class Service:
         """Work until SIGTERM or SIGINT; raises errors that a retry cannot fix."""
         connection = wiring.connection(self._settings.kafka)
         policy, maker = self._policy(), self._maker()
-        stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        with signals_to(stop):
+        with stop_signal() as stop:
             async with endpoints(
                 self._settings.service.host,
                 self._settings.service.port,
@@ -175,7 +174,8 @@ class Service:
                 embedder = await self._answered("the embedding model", self._embedder)
                 index = await self._index(stack, log)
                 if self._roles.handles_decisions:
-                    sinks = await stack.enter_async_context(self._sinks())
+                    copies = wiring.sinks(self._settings.sinks, self._report)
+                    sinks = await stack.enter_async_context(copies) if self._roles.writes else []
                     judged = wiring.judging(self._settings, SystemClock())
                     judging = await stack.enter_async_context(judged)
                     processes += self._processes(policy, embedder, index, log, sinks, judging)
@@ -213,14 +213,6 @@ class Service:
         load = partial(wiring.embedder, self._settings.embedder, self._report)
         made = await abandonable(load)  # a download must not delay the shutdown
         return MeasuredEmbedder(made, self._metrics)
-
-    @asynccontextmanager
-    async def _sinks(self) -> AsyncGenerator[list[Sink]]:
-        if not self._roles.writes:
-            yield []
-            return
-        async with wiring.sinks(self._settings.sinks, self._report) as opened:
-            yield opened
 
     def _processes(
         self,
@@ -380,10 +372,9 @@ class Service:
 
     def _batch_records(self, process: Process) -> int:
         """Return the records per batch: few if each may take seconds."""
-        asks = isinstance(process, Extractor) and self._settings.extraction.llm
-        return (
-            self._settings.extraction.batch_turns if asks else self._settings.service.batch_records
-        )
+        if isinstance(process, Extractor) and self._settings.extraction.llm:
+            return self._settings.extraction.batch_turns
+        return self._settings.service.batch_records
 
     async def _answered(self, what: str, ask: Callable[[], Awaitable[Answer]]) -> Answer:
         """Retry with back-off until there is an answer; warn about each failure."""

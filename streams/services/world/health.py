@@ -19,10 +19,10 @@ async def endpoints(
     host: str,
     port: int,
     *,
-    is_live: Callable[[], bool],
     waits_for: Callable[[], Awaitable[Mapping[str, str]]],
     registry: CollectorRegistry,
-    collect: Callable[[], None],
+    is_live: Callable[[], bool] = lambda: True,
+    collect: Callable[[], None] = lambda: None,
 ) -> AsyncGenerator[int]:
     """Serve health and metrics meanwhile; give the port.
 

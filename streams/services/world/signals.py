@@ -7,9 +7,10 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def signals_to(stop: asyncio.Future[None]) -> Generator[None]:
-    """Set `stop` on SIGTERM and SIGINT, for an orderly shutdown."""
+def stop_signal() -> Generator[asyncio.Future[None]]:
+    """Give a future that SIGTERM and SIGINT settle, for an orderly shutdown."""
     loop = asyncio.get_running_loop()
+    stop = loop.create_future()
 
     def told() -> None:
         if not stop.done():
@@ -18,7 +19,7 @@ def signals_to(stop: asyncio.Future[None]) -> Generator[None]:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told)
     try:
-        yield
+        yield stop
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)

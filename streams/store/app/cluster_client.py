@@ -191,7 +191,7 @@ async def publish(log: Log, events: Sequence[Event]) -> PublishedEvents:
     own = {record.partition for record in records}
     since = {partition: await log.end(DECISIONS.name, partition) for partition in own}
     offsets = await log.append(records)
-    places = [(one.partition, offset) for one, offset in zip(records, offsets, strict=True)]
+    places = zip((one.partition for one in records), offsets, strict=True)
     return PublishedEvents(log, list(zip(places, events, strict=True)), since)
 
 

@@ -3,11 +3,11 @@
 import difflib
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from schemas.base import ScopeName
 from streams.model.bands import Bands
@@ -23,7 +23,7 @@ from streams.model.policy import (
 )
 from streams.store.app import wiring
 from streams.store.app.settings import Settings
-from streams.store.core.toml import as_toml
+from streams.store.core.toml import as_toml, leaves
 
 _POLICIES = resources.files("streams") / "store" / "policies"
 
@@ -260,17 +260,7 @@ def _all_rules(policy: Policy) -> Iterator[tuple[str, Rules]]:
 
 def _flat(policy: Policy) -> dict[str, object]:
     content = policy.model_dump(mode="json", exclude={"calibration"})
-    return {dotted(path): value for path, value in _leaves(content, ())}
-
-
-def _leaves(
-    tree: Mapping[str, object], at: tuple[str, ...]
-) -> Iterator[tuple[tuple[str, ...], object]]:
-    for key, value in tree.items():
-        if isinstance(value, dict):
-            yield from _leaves(cast("dict[str, object]", value), (*at, key))
-        else:
-            yield (*at, key), value
+    return {dotted(path): value for path, value in leaves(content)}
 
 
 def with_bands(policy: Policy, change: Callable[[Bands], Bands]) -> Policy:

@@ -87,31 +87,51 @@ class StoreReader:
         """Yield every decision that counts, or the `newest` of each partition, in log order."""
         for partition in range(await self._log.partitions(DECISIONS.name)):
             if newest is None:
-                async for entry in self._from(partition, BEGINNING):
+                async for entry in self._from(partition):
                     yield entry
             else:
-                for entry in await self._newest(partition, newest):
+                end = await self._log.end(DECISIONS.name, partition)
+                for entry in await self._last(partition, end, newest):
                     yield entry
 
-    async def _newest(self, partition: int, count: int) -> list[LoggedDecision]:
-        """Return the last `count` decisions that count, reading back as far as needed."""
-        end = await self._log.end(DECISIONS.name, partition)
-        back = count
+    async def _last(
+        self,
+        partition: int,
+        end: int,
+        count: int,
+        fits: Callable[[Decision], bool] = lambda _: True,
+        scope: ScopeName | None = None,
+    ) -> list[LoggedDecision]:
+        """Return the last `count` decisions that count and fit, reading back as far as needed.
+
+        They are those before an offset and, if a scope is named, on its events.
+        """
+        back = max(count, _PAGE)
         while True:
             offset = max(0, end - back)
             start = ReadPosition(offset, await epoch_at(self._log, partition, offset))
-            found = [entry async for entry in self._from(partition, start)]
+            every = self._from(partition, start, end, scope)
+            found = [entry async for entry in every if fits(entry.decision)]
             if len(found) >= count or not offset:
                 return found[-count:]
-            back *= 2
+            back *= 4
 
-    async def _from(self, partition: int, start: ReadPosition) -> AsyncIterator[LoggedDecision]:
+    async def _from(
+        self,
+        partition: int,
+        start: ReadPosition = BEGINNING,
+        end: int | None = None,
+        scope: ScopeName | None = None,
+    ) -> AsyncIterator[LoggedDecision]:
         reader = DecisionsReader(start)
         async for page in pages(self._log, DECISIONS.name, partition, start.offset):
-            for logged in reader.window(page):
+            before = [record for record in page if end is None or record.offset < end]
+            for logged in reader.window(before if scope is None else _of_scope(before, scope)):
                 yield LoggedDecision(
                     partition, logged.position.offset, logged.decision, logged.holed
                 )
+            if len(before) < len(page):
+                return
 
     async def memories(self) -> list[Memory]:
         """Return every memory that the decisions add up to, retired ones included.
@@ -140,10 +160,8 @@ class StoreReader:
         A unique prefix of an id is enough. Returns ("", []) if nothing matches. Raises
         AmbiguousPrefix if several ids start with the prefix.
         """
-        headers = list(_NAMES.values())
-        found = await self._counting(
-            await self._log.find_beginning(DECISIONS.name, headers, identity)
-        )
+        records = await self._log.find_beginning(DECISIONS.name, [*_NAMES.values()], identity)
+        found = await self._counting(records)
         named = {what: _by_value(found, _NAMES[what], identity) for what in _NAMES}
         for what, records in named.items():
             if identity in records:
@@ -177,11 +195,8 @@ class StoreReader:
 
         Raises AmbiguousPrefix if several ids start with it.
         """
-        headers = [MEMORY_ID_HEADER]
-        found = await self._counting(
-            await self._log.find_beginning(DECISIONS.name, headers, beginning)
-        )
-        return _memory_id(found, beginning)
+        found = await self._log.find_beginning(DECISIONS.name, [MEMORY_ID_HEADER], beginning)
+        return _memory_id(await self._counting(found), beginning)
 
     async def on_memories(self, ids: Sequence[MemoryId]) -> list[Decision]:
         """Return the decisions that changed any of these memories, in the order of the log."""
@@ -190,10 +205,7 @@ class StoreReader:
     async def of_scope(self, scope: ScopeName) -> list[Decision]:
         """Return the decisions on the events of a scope, in log order."""
         partition = partition_of(scope, await self._log.partitions(DECISIONS.name))
-        reader, found = DecisionsReader(), list[Decision]()
-        async for page in pages(self._log, DECISIONS.name, partition):
-            found += [logged.decision for logged in reader.window(_of_scope(page, scope))]
-        return found
+        return [entry.decision async for entry in self._from(partition, scope=scope)]
 
     async def newest_of(
         self, scope: ScopeName, kind: str | None, before: int | None, limit: int
@@ -203,25 +215,12 @@ class StoreReader:
         Only those of a kind, if one is named, and those before an offset of the scope's partition.
         """
         partition = partition_of(scope, await self._log.partitions(DECISIONS.name))
-        end, back = await self._log.end(DECISIONS.name, partition), _PAGE
+        end = await self._log.end(DECISIONS.name, partition)
         end = end if before is None else min(end, before)
-        while True:
-            start = max(0, end - back)
-            reader = DecisionsReader(
-                ReadPosition(start, await epoch_at(self._log, partition, start))
-            )
-            found = list[LoggedDecision]()
-            async for page in pages(self._log, DECISIONS.name, partition, start):
-                for logged in reader.window([r for r in _of_scope(page, scope) if r.offset < end]):
-                    if kind in {None, logged.decision.kind}:
-                        found.append(
-                            LoggedDecision(partition, logged.position.offset, logged.decision)
-                        )
-                if page[-1].offset >= end:
-                    break
-            if len(found) >= limit or not start:
-                return found[-limit:][::-1]
-            back *= 4
+        found = await self._last(
+            partition, end, limit, lambda decision: kind in {None, decision.kind}, scope
+        )
+        return found[::-1]
 
     async def on_events(self, ids: Sequence[DecisionId]) -> dict[DecisionId, Decision]:
         """Return the decisions with these ids; of several on one event, the one that holds.

@@ -22,7 +22,7 @@ from streams.store.app.projection import memories
 from streams.store.app.reading import LogTarget, opened, reading
 from streams.store.app.settings import InvalidSettings, Settings
 
-_Kind = TypeVar("_Kind", Pin, Rate, Retire)
+_Kind = TypeVar("_Kind", bound=Pin | Rate | Retire)
 
 
 def request(

@@ -8,7 +8,7 @@ import os
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import ErrorDetails
@@ -45,6 +45,7 @@ from streams.store.app.setting_groups import (
     SinkSettings,
     TracingSettings,
 )
+from streams.store.core.toml import leaves
 
 CONFIG_FILE = Path("memsieve.toml")
 _PREFIX = "MEMSIEVE_"
@@ -58,31 +59,29 @@ class InvalidSettings(ValueError):
 class WebSettings(SettingsGroup):
     """The page to review and explore: `memsieve service web`. Tokens and limits are those of `api`."""
 
-    host: str = Field(default="127.0.0.1", description="The address; 0.0.0.0 for all.")
-    port: Annotated[int, Field(ge=0, le=65_535)] = Field(
-        default=8091, description="The port; 0 for any free port."
-    )
-    session_minutes: Annotated[int, Field(ge=1, le=43_200)] = Field(
-        default=480, description="How long a login lasts."
-    )
+    host: str = "127.0.0.1"
+    """The address; 0.0.0.0 for all."""
+    port: Annotated[int, Field(ge=0, le=65_535)] = 8091
+    """The port; 0 for any free port."""
+    session_minutes: Annotated[int, Field(ge=1, le=43_200)] = 480
+    """How long a login lasts."""
 
 
 class Settings(BaseSettings):
     """All of memsieve's settings."""
 
     model_config = SettingsConfigDict(
-        frozen=True, extra="forbid", env_prefix=_PREFIX, env_nested_delimiter="__"
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        env_prefix=_PREFIX,
+        env_nested_delimiter="__",
     )
-    store: Path = Field(
-        default=Path("memsieve-store"), description="The directory of the embedded store."
-    )
-    policy: str = Field(
-        default="default",
-        description=(
-            "A preset or a TOML file; other values for single keys may follow, as in "
-            "`two-threshold {bands.match = 0.97}`."
-        ),
-    )
+    store: Path = Path("memsieve-store")
+    """The directory of the embedded store."""
+    policy: str = "default"
+    """A preset or a TOML file; other values for single keys may follow, as in `two-threshold
+    {bands.match = 0.97}`."""
     embedder: EmbedderSettings = EmbedderSettings()
     index: IndexSettings = IndexSettings()
     log: LogSettings = LogSettings()
@@ -143,20 +142,12 @@ def load(flags: dict[str, Any], config: Path | None = None) -> Settings:
 
 def listing(settings: Settings) -> dict[str, Any]:
     """Return every setting by its dotted name, as a JSON value; secrets are masked."""
-    return dict(_flat(settings.model_dump(mode="json"), ""))
+    return {".".join(path): value for path, value in leaves(settings.model_dump(mode="json"))}
 
 
 def descriptions() -> dict[str, str]:
     """Return the description of each setting by its dotted name."""
     return dict(_described(Settings, ""))
-
-
-def _flat(tree: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    for name, value in tree.items():
-        if isinstance(value, dict):
-            yield from _flat(cast("dict[str, Any]", value), f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def _described(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str]]:
@@ -165,7 +156,7 @@ def _described(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str]]
         if isinstance(group, type) and issubclass(group, BaseModel):
             yield from _described(group, f"{prefix}{name}.")
         else:
-            yield f"{prefix}{name}", field.description or ""
+            yield f"{prefix}{name}", " ".join((field.description or "").split())
 
 
 def _refuse_unknown_variables() -> None:

@@ -182,7 +182,7 @@ def limit_of(limit: int | None, *, as_json: bool) -> int | None:
 
 def below(scope: str, wanted: str | None) -> bool:
     """Tell whether a scope is the wanted one or lies below it."""
-    return wanted is None or scope == wanted or lies_in(scope, wanted.rstrip("/"))
+    return wanted is None or lies_in(scope, wanted.rstrip("/"))
 
 
 def exact(scope: str) -> ScopeName:

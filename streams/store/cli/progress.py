@@ -8,6 +8,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from streams.store.cli.console import err, note
 from streams.store.world.files import FileSource
+from streams.store.world.files import Progress as FileProgress
 
 _PLAIN_SECONDS = 5.0
 
@@ -16,20 +17,16 @@ Work: TypeAlias = Callable[[Callable[[int], None]], Awaitable[None]]
 """Is told whom to tell how many rows more are done."""
 
 
-async def shown(
-    source: FileSource,
-    work: Work,
-    what: str = "events",
-) -> None:
+async def shown(source: FileSource, work: Work, what: str = "events") -> None:
     """Do work on a source that tells how many rows more are done; they are `what`."""
-    if err.is_terminal:
-        with _bar() as progress:
-            task = progress.add_task(source.place, total=None, rate="")
-            await work(_on_bar(progress, task, source, what))
-    else:
+    if not err.is_terminal:
         lines = _Lines(source, what)
         await work(lines.advance)
         lines.finish()
+        return
+    with _bar() as progress:
+        task = progress.add_task(source.place, total=None, rate="")
+        await work(_on_bar(progress, task, source, what))
 
 
 def _bar() -> Progress:
@@ -52,8 +49,8 @@ def _on_bar(
         nonlocal done
         done += rows
         elapsed = time.perf_counter() - started
-        rate = f"{done:,} {what}, {done / elapsed:,.0f}/s{_remaining(source, elapsed)}"
         place = source.progress()
+        rate = f"{done:,} {what}, {done / elapsed:,.0f}/s{_remaining(place, elapsed)}"
         progress.update(task, completed=place.done, total=place.total, rate=rate)
 
     return advance
@@ -71,7 +68,8 @@ class _Lines:
     def advance(self, rows: int) -> None:
         self._done += rows
         if time.perf_counter() - self._told >= _PLAIN_SECONDS:
-            self._tell(_percent(self._source))
+            place = self._source.progress()
+            self._tell(f" ({place.done / place.total:.0%})" if place.total else "")
 
     def finish(self) -> None:
         self._tell(" (100%)")
@@ -82,17 +80,11 @@ class _Lines:
         note(f"{self._source.place}: {self._done:,} {self._what}{percent}, {rate:,.0f}/s")
 
 
-def _remaining(source: FileSource, elapsed: float) -> str:
-    place = source.progress()
+def _remaining(place: FileProgress, elapsed: float) -> str:
     if not place.total or not place.done:
         return ""
     minutes, seconds = divmod(round(elapsed * (place.total - place.done) / place.done), 60)
     return f", {minutes}:{seconds:02d} left"
-
-
-def _percent(source: FileSource) -> str:
-    place = source.progress()
-    return f" ({place.done / place.total:.0%})" if place.total else ""
 
 
 class Meter:

@@ -257,11 +257,9 @@ def _tell(
     source: FileSource, guess: GuessedColumns, named: NamedColumns, mapping: FieldMapping | None
 ) -> None:
     """Say in one line what was not said, and cannot be seen at once."""
-    said = [
-        text for text in (_taken(guess, named, mapping), _read(source), _untimed(guess)) if text
-    ]
-    if said:
-        note(f"{source.place}: {'; '.join(said)}")
+    said = (_taken(guess, named, mapping), _read(source), _untimed(guess))
+    if told := "; ".join(filter(None, said)):
+        note(f"{source.place}: {told}")
 
 
 def _taken(guess: GuessedColumns, named: NamedColumns, mapping: FieldMapping | None) -> str:

@@ -19,7 +19,10 @@ def conflicts(stored: Iterable[StoredMemory]) -> dict[MemoryId, list[Memory]]:
         for other in _contradicted(one, by_id):
             found.setdefault(one.memory.id, {})[other.id] = other
             found.setdefault(other.id, {})[one.memory.id] = one.memory
-    return {identity: _last_seen_first(others.values()) for identity, others in found.items()}
+    return {
+        identity: sorted(others.values(), key=lambda one: (one.last_seen_at, one.id), reverse=True)
+        for identity, others in found.items()
+    }
 
 
 def _contradicted(one: StoredMemory, by_id: Mapping[MemoryId, StoredMemory]) -> Iterable[Memory]:
@@ -33,7 +36,3 @@ def _contradicted(one: StoredMemory, by_id: Mapping[MemoryId, StoredMemory]) -> 
             continue
         if settled_at.get(identity, 0) < other.worded_at <= seen_at:
             yield other.memory
-
-
-def _last_seen_first(memories: Iterable[Memory]) -> list[Memory]:
-    return sorted(memories, key=lambda one: (one.last_seen_at, one.id), reverse=True)

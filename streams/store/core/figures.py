@@ -52,14 +52,12 @@ class Figures:
             "duplicates_prevented": known,
             "metadata_updates": known,
             "supersessions_from_near_duplicates": sum(one.near_duplicates for one in sessions),
-            "avg_deduplication_time_ms": _mean_ms(self._seconds, self._decided),
+            "avg_deduplication_time_ms": (
+                round(1e3 * self._seconds / self._decided, 1) if self._decided else None
+            ),
             "embedding_cache_size": indexed,
             "embedding_cache_rebuild_count": self._rebuilds,
             "embedding_cache_rebuild_seconds": round(self._rebuild_seconds, 2),
             "deduplication_error_count": self._failures + self._rejected,
             "sessions": [one.as_json() for one in sessions],
         }
-
-
-def _mean_ms(seconds: float, count: int) -> float | None:
-    return round(1e3 * seconds / count, 1) if count else None

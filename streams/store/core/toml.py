@@ -1,4 +1,4 @@
-"""A policy's content as TOML, so that it can be read back."""
+"""A policy's content as TOML, so that it can be read back, and the values of nested tables."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,6 +9,17 @@ def as_toml(content: Mapping[str, Any], comment: Sequence[str] = ()) -> str:
     """Return a policy's content as TOML that `parse` reads, with a comment on top."""
     head = [f"# {line}" for line in comment]
     return "\n".join([*head, "", *_table(content, ())]).lstrip() + "\n"
+
+
+def leaves(
+    tree: Mapping[str, object], at: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], object]]:
+    """Yield each value that is no table, with its path."""
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from leaves(cast("dict[str, object]", value), (*at, key))
+        else:
+            yield (*at, key), value
 
 
 def _table(content: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:

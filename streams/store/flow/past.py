@@ -13,6 +13,7 @@ from schemas.events import Event, Remember
 from schemas.topics import DECISIONS, EVENTS
 from streams.model.embedding import TextVector, unpack
 from streams.model.ports import Embedder, Log, LogRecord
+from streams.model.scope import lies_in
 from streams.model.wrapping import WrappedEmbedder
 from streams.stage.flow.decisions import CountedDecision, DecisionsReader
 
@@ -62,9 +63,7 @@ class Selection:
         """Return whether an event is in the scope; an unreadable one is in none."""
         if self.scope is None:
             return True
-        return event is not None and (
-            event.scope == self.scope or event.scope.startswith(f"{self.scope.rstrip('/')}/")
-        )
+        return event is not None and lies_in(event.scope, self.scope.rstrip("/"))
 
 
 class PastDecisions:
@@ -206,14 +205,12 @@ class KnownVectors(WrappedEmbedder):
 
     def learn(self, decisions: Sequence[Decision]) -> None:
         """Replace the known vectors with those of these decisions' texts."""
-        self._known = {text: known for one in decisions for text, known in self._of(one)}
-
-    def _of(self, decision: Decision) -> list[tuple[str, TextVector]]:
-        return [
-            (text, TextVector(unpack(made), truncated))
+        self._known = {
+            text: TextVector(unpack(made), truncated)
+            for decision in decisions
             for text, made, truncated in _texts_of(decision)
             if made is not None and made.model == self.model
-        ]
+        }
 
     async def embed(self, texts: Sequence[str]) -> list[TextVector]:
         missing = [text for text in dict.fromkeys(texts) if text not in self._known]

@@ -9,7 +9,7 @@ import re
 import sys
 import zlib
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -72,9 +72,10 @@ class FileSource:
 
     def __init__(self, path: str, layout: Layout | None = None, *, exports: bool = False) -> None:
         """Inspect the beginning. Raises Fatal if nothing can be read."""
-        piped = path == STDIN or (Path(path).exists() and not _is_stored(Path(path)))
+        file = Path(path)
+        piped = path == STDIN or (file.exists() and not (file.is_file() or file.is_dir()))
         self.place = "stdin" if path == STDIN else _text(path)
-        self.name = "stdin" if piped else _text(Path(path).name.removesuffix(".gz"))
+        self.name = "stdin" if piped else _text(file.name.removesuffix(".gz"))
         self.reading = ""
         self.resumable = not piped
         self._path = path
@@ -96,8 +97,10 @@ class FileSource:
             self.shape: Shape = shape_of(head, self.name, layout, whole=whole)
             beginning = decoded(head[self.shape.mark :], self.shape.encoding, whole=whole)
             self._sample = partial(_sampled, beginning, self.shape, whole=whole)
-            written_so = exports and self.shape.layout != "csv"
-            self.export = _export(self._sample()) if written_so else None
+            self.export: ExportFormat | None = None
+            if exports and self.shape.layout != "csv":
+                rows = [line.row for line in self._sample()]
+                self.export = format_of([row for row in rows if not isinstance(row, Poison)])
 
     def sample(self) -> list[SourceLine]:
         """Return the rows of the beginning. Raises Fatal if the header is invalid."""
@@ -283,22 +286,11 @@ def _listed(raw: io.BufferedReader) -> io.BytesIO | None:
         raise Fatal(str(error)) from error
     except ValueError:
         return None
-    if found is None or format_of(_objects(found)) is None:
+    if found is None:
+        return None
+    if format_of([cast("dict[str, Any]", one) for one in found if isinstance(one, dict)]) is None:
         return None
     return io.BytesIO(b"".join(to_json(one) + b"\n" for one in found))
-
-
-def _objects(found: Sequence[object]) -> list[dict[str, Any]]:
-    return [cast("dict[str, Any]", one) for one in found if isinstance(one, dict)]
-
-
-def _export(sample: list[SourceLine]) -> ExportFormat | None:
-    return format_of([line.row for line in sample if not isinstance(line.row, Poison)])
-
-
-def _is_stored(path: Path) -> bool:
-    """Return whether a path can be read twice: pipes and terminals cannot."""
-    return path.is_file() or path.is_dir()
 
 
 def _text(name: str) -> str:

@@ -1,14 +1,15 @@
 """The metrics of the processes, each with its meaning."""
 
-import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
 from schemas.decisions import KINDS, Decision, Insert, Marker, Reason
 from schemas.outcomes import Applied
+from streams.clock.stopwatch import timed
 from streams.model.embedding import TextVector
 from streams.model.ports import Embedder
 from streams.model.wrapping import WrappedEmbedder
@@ -23,150 +24,117 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.decisions = Counter(
+        counter = partial(Counter, registry=self.registry)
+        gauge = partial(Gauge, registry=self.registry)
+        histogram = partial(Histogram, buckets=_SECONDS, registry=self.registry)
+        self.decisions = counter(
             "memsieve_decisions",
             "Decisions published, by kind; reject counts the dead letters.",
             ["kind"],
-            registry=self.registry,
         )
         for kind in KINDS:  # start at 0, so that the first increment is visible
             self.decisions.labels(kind)
-        self.braked = Counter(
+        self.braked = counter(
             "memsieve_braked_decisions",
             "Events stored as separate memories because the brake was on.",
-            registry=self.registry,
         )
-        self.judged = Counter(
+        self.judged = counter(
             "memsieve_judged_pairs",
             "Pairs of an event and a similar memory that were judged, by judge and verdict.",
             ["judge", "verdict"],
-            registry=self.registry,
         )
-        self.unanswered = Counter(
+        self.unanswered = counter(
             "memsieve_unanswered_decisions",
             "Decisions made without a judge that should have answered, by what prevented it.",
             ["judge"],
-            registry=self.registry,
         )
-        self.removal_rate = Gauge(
+        self.removal_rate = gauge(
             "memsieve_removal_rate",
             "The share of the latest 1,000 changes of each partition that retire memories, or "
             "would with the brake off; 0.05 to 0.2 is normal, alert above 0.5.",
-            registry=self.registry,
         )
-        self.merge_rate = Gauge(
+        self.merge_rate = gauge(
             "memsieve_merge_rate",
             "The share of the latest 1,000 changes of each partition that are merges.",
-            registry=self.registry,
         )
-        self.changes = Counter(
-            "memsieve_changes",
-            "Changes of memories applied and published.",
-            registry=self.registry,
-        )
-        self.failures = Counter(
+        self.changes = counter("memsieve_changes", "Changes of memories applied and published.")
+        self.failures = counter(
             "memsieve_failures",
             "Times a partition had to wait after a failure, by topic.",
             ["topic"],
-            registry=self.registry,
         )
-        self.partitions = Gauge(
+        self.partitions = gauge(
             "memsieve_partitions",
             "Partitions assigned to this process, by topic and state: ready or waiting.",
             ["topic", "state"],
-            registry=self.registry,
         )
-        self.lag = Gauge(
+        self.lag = gauge(
             "memsieve_lag_records",
             "Records waiting to be processed, by topic and partition.",
             ["topic", "partition"],
-            registry=self.registry,
         )
-        self.unapplied = Gauge(
-            "memsieve_overlay_memories",
-            "Memories that are decided but not yet in the index.",
-            registry=self.registry,
+        self.unapplied = gauge(
+            "memsieve_overlay_memories", "Memories that are decided but not yet in the index."
         )
-        self.unapplied_seconds = Gauge(
+        self.unapplied_seconds = gauge(
             "memsieve_overlay_seconds",
             "The age of the oldest decision that is not yet in the index.",
-            registry=self.registry,
         )
-        self.claim_seconds = Histogram(
+        self.claim_seconds = histogram(
             "memsieve_claim_seconds",
             "The time to take over a partition, by topic.",
             ["topic"],
-            buckets=_SECONDS,
-            registry=self.registry,
         )
-        self.fences = Counter(
+        self.fences = counter(
             "memsieve_fences",
             "Fences written by this process, one for each partition it took over.",
-            registry=self.registry,
         )
-        self.refused = Counter(
+        self.refused = counter(
             "memsieve_refused_records",
             "Records of memory.decisions that did not count, late or foreign, by reader.",
             ["reader"],
-            registry=self.registry,
         )
-        self.batch_records = Histogram(
+        self.batch_records = histogram(
             "memsieve_batch_records",
             "Records in a batch, by topic.",
             ["topic"],
             buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024),
-            registry=self.registry,
         )
-        self.batch_seconds = Histogram(
+        self.batch_seconds = histogram(
             "memsieve_batch_seconds",
             "The time of a batch from its first record to its commit, by topic.",
             ["topic"],
-            buckets=_SECONDS,
-            registry=self.registry,
         )
-        self.decide_seconds = Histogram(
+        self.decide_seconds = histogram(
             "memsieve_decide_seconds",
             "The time to decide a batch, including embedding and search.",
-            buckets=_SECONDS,
-            registry=self.registry,
         )
-        self.embed_seconds = Histogram(
+        self.embed_seconds = histogram(
             "memsieve_embed_seconds",
             "The time to embed the new texts of a batch.",
-            buckets=_SECONDS,
-            registry=self.registry,
         )
 
-        self.turns = Counter(
+        self.turns = counter(
             "memsieve_turns",
             "Turns processed, by outcome: untriggered, nothing, events, "
             "known (already processed), or set-aside (a dead letter).",
             ["outcome"],
-            registry=self.registry,
         )
         self.turns.labels("set-aside")  # start at 0, as with the decisions
-        self.triggers = Counter(
-            "memsieve_turn_triggers",
-            "Turns that matched a trigger, by trigger.",
-            ["trigger"],
-            registry=self.registry,
+        self.triggers = counter(
+            "memsieve_turn_triggers", "Turns that matched a trigger, by trigger.", ["trigger"]
         )
-        self.turn_events = Counter(
-            "memsieve_turn_events",
-            "Events extracted from turns and published.",
-            registry=self.registry,
+        self.turn_events = counter(
+            "memsieve_turn_events", "Events extracted from turns and published."
         )
-        self.extract_failures = Counter(
+        self.extract_failures = counter(
             "memsieve_extract_failures",
             "How often the language model gave no usable answer about a turn, by reason.",
             ["reason"],
-            registry=self.registry,
         )
-        self.extract_seconds = Histogram(
+        self.extract_seconds = histogram(
             "memsieve_extract_seconds",
             "The time of the language model's answer about a turn.",
-            buckets=_SECONDS,
-            registry=self.registry,
         )
 
     def decided(self, decisions: Sequence[Decision]) -> None:
@@ -193,17 +161,15 @@ class Metrics:
     @contextmanager
     def batch(self, topic: str, records: int) -> Generator[None]:
         """Measure a batch that succeeds."""
-        started = time.perf_counter()
-        yield
-        self.batch_seconds.labels(topic).observe(time.perf_counter() - started)
+        with timed(lambda seconds: self.batch_seconds.labels(topic).observe(seconds)):
+            yield
         self.batch_records.labels(topic).observe(records)
 
     @contextmanager
     def claim(self, topic: str) -> Generator[None]:
         """Measure a claim that succeeds."""
-        started = time.perf_counter()
-        yield
-        self.claim_seconds.labels(topic).observe(time.perf_counter() - started)
+        with timed(lambda seconds: self.claim_seconds.labels(topic).observe(seconds)):
+            yield
 
 
 class ApiMetrics:
@@ -211,24 +177,22 @@ class ApiMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.requests = Counter(
+        counter = partial(Counter, registry=self.registry)
+        histogram = partial(Histogram, buckets=_SECONDS, registry=self.registry)
+        self.requests = counter(
             "memsieve_api_requests",
             "Requests answered by the API, by route and status.",
             ["route", "status"],
-            registry=self.registry,
         )
-        self.seconds = Histogram(
+        self.seconds = histogram(
             "memsieve_api_seconds",
             "The response time of the API, by route.",
             ["route"],
-            buckets=_SECONDS,
-            registry=self.registry,
         )
-        self.foreign_scopes = Counter(
+        self.foreign_scopes = counter(
             "memsieve_api_foreign_scopes",
             "Requests for a scope that the token does not cover, by the token's name.",
             ["token"],
-            registry=self.registry,
         )
 
     def answered(self, route: str, status: int, seconds: float) -> None:
@@ -241,57 +205,39 @@ class ConsolidationMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.passes = Counter(
-            "memsieve_consolidation_passes",
-            "Consolidation passes made.",
-            registry=self.registry,
-        )
-        self.scopes = Counter(
+        counter = partial(Counter, registry=self.registry)
+        gauge = partial(Gauge, registry=self.registry)
+        self.passes = counter("memsieve_consolidation_passes", "Consolidation passes made.")
+        self.scopes = counter(
             "memsieve_consolidation_scopes",
             "Scopes examined, by how the examination ended.",
             ["ended"],
-            registry=self.registry,
         )
-        self.judged = Counter(
-            "memsieve_consolidation_pairs",
-            "Pairs of memories judged.",
-            registry=self.registry,
-        )
-        self.groups = Counter(
-            "memsieve_consolidation_groups",
-            "Groups of memories merged.",
-            registry=self.registry,
-        )
-        self.refused = Counter(
+        self.judged = counter("memsieve_consolidation_pairs", "Pairs of memories judged.")
+        self.groups = counter("memsieve_consolidation_groups", "Groups of memories merged.")
+        self.refused = counter(
             "memsieve_consolidation_refused",
             "Proposals refused because their memories had changed meanwhile.",
-            registry=self.registry,
         )
-        self.removed = Counter(
+        self.removed = counter(
             "memsieve_consolidation_removed_memories",
             "The net reduction of live memories by consolidation.",
-            registry=self.registry,
         )
-        self.removal_rate = Gauge(
+        self.removal_rate = gauge(
             "memsieve_consolidation_removal_rate",
             "The share of its memories that the last pass removed; 0.05 to 0.2 is normal, alert "
             "above 0.5.",
-            registry=self.registry,
         )
-        self.seconds = Gauge(
-            "memsieve_consolidation_seconds",
-            "How long the last pass took; alert above 60.",
-            registry=self.registry,
+        self.seconds = gauge(
+            "memsieve_consolidation_seconds", "How long the last pass took; alert above 60."
         )
-        self.depth = Gauge(
+        self.depth = gauge(
             "memsieve_consolidation_depth",
             "The longest chain of successors to a live memory, in the last pass's scopes.",
-            registry=self.registry,
         )
-        self.churn = Gauge(
+        self.churn = gauge(
             "memsieve_consolidation_churn",
             "The largest share of a scope's memories that the last pass retired or changed.",
-            registry=self.registry,
         )
 
     def passed(self, told: Mapping[str, Any]) -> None:
