@@ -118,7 +118,7 @@ def _fitting(open_: Sequence[DoubtfulPair], chosen: Choice) -> Sequence[Doubtful
 async def _question(desk: Desk, doubts: Doubts, request: Request, identity: str) -> ReviewQuestion:
     """Return a pair as a question; one of another scope is as unknown as one that is nowhere."""
     pair = await doubts.pair(identity)
-    desk.open(request, "read", pair.scope, unknown("question", identity), "review_id")
+    desk.permit(request, "read", pair.scope, "review_id", unknown("question", identity))
     return await doubts.question(pair)
 
 
