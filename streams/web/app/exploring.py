@@ -15,7 +15,6 @@ from schemas.base import DecisionName, MemoryName, Record, Scope, ScopeName, Tex
 from schemas.decisions import KINDS, Marker, Reason
 from streams.api.app.access import Grant
 from streams.api.app.desk import Desk
-from streams.model.scope import lies_in
 from streams.recall.app.loading import SearchRequest
 from streams.stage.core.ledger import touched
 from streams.store.app.conflicts import KeptMemory
@@ -175,18 +174,16 @@ def _scopes(known: Chronicle, grant: Grant, below: str) -> list[ScopeSummary]:
         decided[line.scope] += 1
         if line.at is not None:
             last[line.scope] = max(line.at, last.get(line.scope, line.at))
-    own = (scope for scope in sorted({*known.live, *decided}) if grant.allows("read", scope))
     return [
         ScopeSummary(scope, len(known.live.get(scope, ())), decided[scope], last.get(scope))
-        for scope in own
-        if not below or lies_in(scope, below)
+        for scope in sorted({*known.live, *decided})
+        if grant.shows(scope, below)
     ]
 
 
 def _fitting(known: Chronicle, grant: Grant, wanted: DecisionFilter) -> Iterator[ChronicleLine]:
     """Yield the decisions that are to be shown, the newest first."""
     for line in reversed(known.lines):
-        here = not wanted.scope or lies_in(line.scope, wanted.scope)
         fits = wanted.kind in {"", line.kind} and wanted.reason in {"", line.reason}
-        if here and fits and grant.allows("read", line.scope):
+        if fits and grant.shows(line.scope, wanted.scope):
             yield line
