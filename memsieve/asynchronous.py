@@ -5,7 +5,6 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Self, Unpack, cast
 
 from memsieve.errors import InvalidRequest, StoreError, checked, translated, valid
@@ -24,8 +23,9 @@ from memsieve.results import (
     review_of,
     version_of,
 )
-from schemas.base import Count, Label, MemoryId, Record, Scope
+from schemas.base import Label, MemoryId, Record, Scope
 from schemas.events import Ended, Remember
+from streams.api.app.records import Rating, Retiring
 from streams.forget.app.forgetting import ForgetTarget, Wish
 from streams.memory.app.memory_store import MemoryStore
 from streams.memory.app.opening import open_memories
@@ -97,12 +97,7 @@ class AsyncMemory:
     async def __aenter__(self) -> Self:
         return await self.open()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def add(self, text: str, *, scope: str, **fields: Unpack[EventFields]) -> Decision:
@@ -190,7 +185,7 @@ class AsyncMemory:
     ) -> list[MemoryRecord]:
         """Return the memories of a scope, or of all. See `Memory.memories`."""
         store = await self._opened()
-        exact = None if scope is None else valid(_Place, {"scope": scope}).scope
+        exact = valid(_Place, {"scope": scope}).scope
         with translated():
             found = await store.memories(exact)
         return [memory for memory in found if retired or memory.live]
@@ -234,11 +229,11 @@ class AsyncMemory:
         note: str = "",
     ) -> Decision:
         """Retire a memory without a successor. See `Memory.retire`."""
-        ending = valid(_Ending, {"reason": reason})
+        retiring = valid(Retiring, {"reason": reason})
         store = await self._opened()
         wish = _wish(store, author, note)
         with translated():
-            return decision_of(await store.retire(_id(memory_id), wish, ending.reason))
+            return decision_of(await store.retire(_id(memory_id), wish, retiring.reason))
 
     async def rate(
         self,
@@ -252,16 +247,15 @@ class AsyncMemory:
     ) -> Decision:
         """Record how often a memory helped, misled or was read. See `Memory.rate`."""
         counts = {"helpful": helpful, "harmful": harmful, "accessed": accessed}
-        if not any(valid(_Counts, counts).model_dump().values()):
-            raise InvalidRequest("nothing to record: give helpful, harmful or accessed")
+        rating = valid(Rating, counts)
         store = await self._opened()
         wish = _wish(store, author, note)
         with translated():
-            return decision_of(await store.rate(_id(memory_id), wish, counts))
+            return decision_of(await store.rate(_id(memory_id), wish, rating.counts))
 
     async def reviews(self, scope: str | None = None, *, every: bool = False) -> list[Review]:
         """Return the open questions, newest first. See `Memory.reviews`."""
-        exact = None if scope is None else valid(_Place, {"scope": scope}).scope
+        exact = valid(_Place, {"scope": scope}).scope
         store = await self._opened()
         with translated():
             asked = map(review_of, await store.questions())
@@ -316,22 +310,12 @@ class AsyncMemory:
 
 
 class _Place(Record):
-    scope: Scope
+    scope: Scope | None
 
 
 class _By(Record):
     author: str | None
     note: str
-
-
-class _Ending(Record):
-    reason: Ended
-
-
-class _Counts(Record):
-    helpful: Count
-    harmful: Count
-    accessed: Count
 
 
 class _Settling(Record):
@@ -396,6 +380,6 @@ def _wanted(memory_id: str | None, scope: str | None, tenant: str | None) -> For
     [(name, value)] = named.items()
     if not value:
         raise InvalidRequest(f"{name}: is empty; say what to forget", name)
-    exact = None if scope is None else valid(_Place, {"scope": scope}).scope
+    exact = valid(_Place, {"scope": scope}).scope
     memory = None if memory_id is None else MemoryId(_id(memory_id))
     return ForgetTarget(memory=memory, scope=exact, tenant=tenant)

@@ -3,21 +3,13 @@
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Self, Unpack
 
 from memsieve.asynchronous import BUDGET, LASTING, LIMIT, RECENT, WAIT, AsyncMemory
 from memsieve.background import BackgroundLoop
 from memsieve.fields import AboutText, EventFields
 from memsieve.progress import Progress
-from memsieve.results import (
-    Decision,
-    Forgotten,
-    Review,
-    SearchResult,
-    Verdict,
-    Version,
-)
+from memsieve.results import Decision, Forgotten, Review, SearchResult, Verdict, Version
 from schemas.events import Ended
 from streams.store.app.conflicts import KeptMemory as MemoryRecord
 
@@ -89,12 +81,7 @@ class Memory:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def add(self, text: str, *, scope: str, **fields: Unpack[EventFields]) -> Decision:

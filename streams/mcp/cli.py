@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from schemas.base import Record, Scope, ScopeName
+from schemas.base import Scope, ScopeName
 from streams.memory.app.problems import first_problem
 from streams.store.app.failures import UsageError
 from streams.store.cli import options
@@ -57,13 +57,9 @@ def mcp(
         asyncio.run(server.over_http(settings, fixed, host, port, log))
 
 
-class _Place(Record):
-    scope: Scope
-
-
 def _exact(scope: str) -> ScopeName:
     try:
-        return _Place.model_validate({"scope": scope}).scope
+        return TypeAdapter[ScopeName](Scope).validate_python(scope)
     except ValidationError as error:
         _, said = first_problem(error, "")
         raise UsageError(f"--scope {said}") from None

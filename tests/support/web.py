@@ -104,8 +104,8 @@ class World:
 
     async def texts(self) -> list[str]:
         """Return what Ana's memories say, the oldest first."""
-        part = await self.life.listed(ScopeName(ANA), 10, None, retired=False)
-        return [one.text for one in part.memories]
+        part, _ = await self.life.listed(ScopeName(ANA), 10, None, retired=False)
+        return [one.text for one in part]
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,10 @@ class Grant(Record):
     def allows(self, right: Right, scope: ScopeName) -> bool:
         return right in self.rights and self.covers(scope)
 
+    def shows(self, scope: ScopeName, below: str = "") -> bool:
+        """Tell whether a scope may be read, and is `below` or lies below it; "" is above all."""
+        return (not below or lies_in(scope, below)) and self.allows("read", scope)
+
 
 class _File(Record):
     tokens: Annotated[tuple[Grant, ...], Field(min_length=1)]

@@ -5,10 +5,10 @@ error is one line of JSON (RFC 9457) that names the field and never repeats a me
 """
 
 from importlib import metadata
+from operator import attrgetter
 
 from fastapi import Depends, FastAPI
 from fastapi.responses import HTMLResponse
-from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from starlette.types import ASGIApp
 
@@ -20,7 +20,6 @@ from streams.api.app.page import page
 from streams.api.app.problems import Log, responses, tell_problems
 from streams.api.app.serving import ServedApp
 from streams.clock.system import SystemClock
-from streams.judges.budget import RequestBudget
 from streams.memory.app.lifecycle import Lifecycle
 from streams.model.ports import Clock
 from streams.store.app.product_settings import ApiSettings
@@ -38,7 +37,7 @@ def described(life: Lifecycle, metrics: ApiMetrics, log: Log) -> FastAPI:
         redoc_url=None,
         dependencies=[Depends(HTTPBearer(auto_error=False))],
         responses=responses(401, 403, 413, 422, 429, 503),
-        generate_unique_id_function=_operation,
+        generate_unique_id_function=attrgetter("name"),  # clients are generated with it as method
     )
     desk = Desk(life, metrics)
     memories.add_routes(app, desk)
@@ -62,11 +61,8 @@ def build(
     log: Log,
 ) -> ASGIApp:
     """Return the API with access control. `log` receives a line per request, without its content."""
-    budget = RequestBudget(
-        settings.requests_per_minute * access.holders, settings.requests_per_minute, clock
-    )
-    door = BearerAuthenticator(access)
-    return AccessMiddleware(described(life, metrics, log), door, budget, settings, metrics, log)
+    app, door = described(life, metrics, log), BearerAuthenticator(access)
+    return AccessMiddleware(app, door, access, clock, settings, metrics, log)
 
 
 def served(settings: Settings, log: Log) -> ServedApp:
@@ -76,8 +72,3 @@ def served(settings: Settings, log: Log) -> ServedApp:
         return build(life, access, settings.api, metrics, SystemClock(), log)
 
     return ServedApp("API", "api", made)
-
-
-def _operation(route: APIRoute) -> str:
-    """Return the function's name as the operation id, which generated clients use as method name."""
-    return route.name

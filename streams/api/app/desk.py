@@ -30,10 +30,23 @@ class Desk:
         """Return the name of the request's token."""
         return _grant(request).name
 
-    def permit(self, request: Request, right: Right, scope: ScopeName, field: str) -> None:
-        """Raise Refused if a request lacks the right in a scope that it names."""
+    def permit(
+        self,
+        request: Request,
+        right: Right,
+        scope: ScopeName,
+        field: str,
+        nobody: DeclinedRequest | None = None,
+    ) -> None:
+        """Raise Refused if a request lacks the right in a scope.
+
+        `nobody` is raised instead if the token does not cover the scope: what is in it is unknown.
+        """
         grant = _grant(request)
-        self._count_foreign(grant, scope)
+        if not grant.covers(scope):
+            self.metrics.foreign_scopes.labels(grant.name).inc()
+            if nobody is not None:
+                raise nobody
         if not grant.allows(right, scope):
             raise Refused.forbidden(grant, right, field)
 
@@ -61,7 +74,7 @@ class Desk:
     async def any_memory(self, request: Request, right: Right, identity: MemoryId) -> Memory:
         """Return a memory; one outside the token's scopes is unknown, as if it did not exist."""
         memory = await self.life.memory(identity)
-        self.open(request, right, memory.scope, unknown("memory", identity), "memory_id")
+        self.permit(request, right, memory.scope, "memory_id", unknown("memory", identity))
         return memory
 
     async def decision(
@@ -72,7 +85,7 @@ class Desk:
         scope, nobody = scope_of(decision), unknown("decision", identity)
         if scope is None:
             raise nobody
-        self.open(request, right, scope, nobody, "decision_id")
+        self.permit(request, right, scope, "decision_id", nobody)
         return decision, scope
 
     async def question(self, request: Request, right: Right, identity: str) -> ReviewQuestion:
@@ -82,23 +95,8 @@ class Desk:
         found = next((one for one in every if one.review.id == identity), None)
         if found is None:
             raise nobody
-        self.open(request, right, found.review.scope, nobody, "review_id")
+        self.permit(request, right, found.review.scope, "review_id", nobody)
         return found
-
-    def open(
-        self, request: Request, right: Right, scope: ScopeName, nobody: DeclinedRequest, field: str
-    ) -> None:
-        """Raise `nobody` if the token does not cover the scope, Refused if it lacks the right."""
-        grant = _grant(request)
-        self._count_foreign(grant, scope)
-        if not grant.covers(scope):
-            raise nobody
-        if not grant.allows(right, scope):
-            raise Refused.forbidden(grant, right, field)
-
-    def _count_foreign(self, grant: Grant, scope: ScopeName) -> None:
-        if not grant.covers(scope):
-            self.metrics.foreign_scopes.labels(grant.name).inc()
 
 
 def _grant(request: Request) -> Grant:

@@ -7,12 +7,14 @@ from typing import Protocol
 
 from fastapi import FastAPI
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streams.api.app.access import UNKNOWN_CALLER, Access, Grant
 from streams.api.app.problems import Log, Refused
 from streams.judges.budget import RequestBudget
+from streams.model.ports import Clock
 from streams.store.app.product_settings import ApiSettings
 from streams.store.world.metrics import ApiMetrics
 
@@ -46,11 +48,7 @@ class BearerAuthenticator:
             return None
         grant = self._access.bearer(Headers(scope=scope).get("authorization", ""))
         if grant is None:
-            raise Refused(
-                HTTPStatus.UNAUTHORIZED,
-                UNKNOWN_CALLER,
-                field="authorization",
-            )
+            raise Refused(HTTPStatus.UNAUTHORIZED, UNKNOWN_CALLER, field="authorization")
         return grant
 
     def refuse(self, scope: Scope, refused: Refused) -> ASGIApp:
@@ -68,7 +66,8 @@ class AccessMiddleware:
         self,
         app: FastAPI,
         door: Authenticator,
-        budget: RequestBudget,
+        access: Access,
+        clock: Clock,
         settings: ApiSettings,
         metrics: ApiMetrics,
         log: Log,
@@ -76,7 +75,8 @@ class AccessMiddleware:
         self._app = app
         self._routes = [route for route in app.routes if isinstance(route, Route)]
         self._door = door
-        self._budget = budget
+        each = settings.requests_per_minute
+        self._budget = RequestBudget(each * access.holders, each, clock)
         self._settings = settings
         self._metrics = metrics
         self._log = log
@@ -113,7 +113,7 @@ class AccessMiddleware:
         if grant is not None:
             self._count(grant)
             scope.setdefault("state", {})["grant"] = grant
-        body = await _body(receive, self._settings.body_bytes_max)
+        body = await _body(Request(scope, receive), self._settings.body_bytes_max)
         async with self._turn:
             await self._app(scope, _replayed(body, receive), send)
 
@@ -145,34 +145,29 @@ class AccessMiddleware:
         return next(fitting, "other")
 
 
-async def _body(receive: Receive, bytes_max: int) -> bytes:
+async def _body(request: Request, bytes_max: int) -> bytes:
     """Return a whole body. Raises Refused where it is too long, or takes too long to come."""
-    parts: list[bytes] = []
-    length, more = 0, True
+    body = bytearray()
     try:
         async with asyncio.timeout(_BODY_SECONDS):
-            while more:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise Refused(
-                        HTTPStatus.BAD_REQUEST, "body is incomplete; send it again", field="body"
-                    )
-                parts.append(message.get("body", b""))
-                length += len(parts[-1])
-                if length > bytes_max:
+            async for part in request.stream():
+                body += part
+                if len(body) > bytes_max:
                     raise Refused(
                         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                         f"body is longer than {bytes_max:,} bytes (api.body_bytes_max); send less at once",
                         field="body",
                     )
-                more = message.get("more_body", False)
+    except ClientDisconnect as gone:
+        said = "body is incomplete; send it again"
+        raise Refused(HTTPStatus.BAD_REQUEST, said, field="body") from gone
     except TimeoutError as late:
         raise Refused(
             HTTPStatus.REQUEST_TIMEOUT,
             f"body was not complete within {_BODY_SECONDS:.0f} s; send less at once",
             field="body",
         ) from late
-    return b"".join(parts)
+    return bytes(body)
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

@@ -22,7 +22,7 @@ from schemas.base import (
 )
 from schemas.codec import EVENT
 from schemas.decisions import Change, Compared, Decision, Marker
-from schemas.events import Answer, Ended, Remember
+from schemas.events import Ended, Remember
 from schemas.memories import Memory, Persistence
 from schemas.outcomes import Review
 from streams.changes.core.history import MemoryVersion
@@ -44,7 +44,6 @@ LISTED = 100
 LISTED_MAX = 1_000
 
 Note = Annotated[str, Field(max_length=2_000)]
-
 
 Kind: TypeAlias = Literal[
     "insert", "replace", "merge", "reinforce", "revise", "erase", "ignore", "block"
@@ -359,12 +358,9 @@ def event_of(fresh: Fresh, author: str, now: datetime) -> Remember | Poison:
 
 def correcting(memory: Memory, correction: Correction) -> Fresh:
     """Return a correction as a new memory; fields that it omits are taken from the old one."""
-    kept = (
-        *("title", "category", "importance", "confidence", "tags", "entities"),
-        *("persistence", "valid_from", "valid_until", "metadata"),
-    )
-    given = correction.model_dump(exclude_none=True)
-    values = {name: getattr(memory, name) for name in kept} | given
+    kept = Correction.model_fields.keys() & Memory.model_fields.keys()
+    values = {name: getattr(memory, name) for name in kept}
+    values |= correction.model_dump(exclude_none=True)
     return Fresh.model_validate({**values, "scope": memory.scope, "supersedes": (memory.id,)})
 
 
@@ -424,7 +420,7 @@ def version_told(version: MemoryVersion) -> VersionTold:
 
 
 def question_told(question: ReviewQuestion) -> QuestionTold:
-    answer: Answer | None = None if question.settled is None else question.settled.answer
+    answer = None if question.settled is None else question.settled.answer
     return QuestionTold(
         **dict(question.review),
         state=question.state,

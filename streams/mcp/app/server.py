@@ -19,6 +19,7 @@ from mcp_types import (
     ToolAnnotations,
 )
 from mcp_types import Tool as DescribedTool
+from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -105,7 +106,9 @@ def described(
         if tool is None:
             raise MCPError(INVALID_PARAMS, f"there is no such tool: {', '.join(TOOLS)}")
         try:
-            granted = _granted(context.request) if guarded else None
+            # What the Gate has noted; a request that went round it is an error, and gets nothing.
+            request: Any = context.request
+            granted: Grant | None = request.state.grant if guarded else None
             call = Call(store, author, lambda right, named: _may(granted, scope, right, named))
             return _answered(await tool.run(call, tool.checked(asked.arguments or {}, scope)))
         except Exception as error:  # noqa: BLE001 - whatever it is, the model is told in one line
@@ -131,21 +134,13 @@ class Gate:
         if scope["type"] != "http":
             return
         if self._access is not None:
-            headers = dict(scope.get("headers", ()))
-            given = headers.get(b"authorization", b"").decode("latin-1")
-            grant = self._access.bearer(given)
+            grant = self._access.bearer(Headers(scope=scope).get("authorization", ""))
             if grant is None:
                 refused = PlainTextResponse(UNKNOWN_CALLER, 401, {"www-authenticate": "Bearer"})
                 await refused(scope, receive, send)
                 return
             scope.setdefault("state", {})["grant"] = grant
         await self._app(scope, receive, send)
-
-
-def _granted(request: Any) -> Grant:  # noqa: ANN401 - the library leaves open what it is
-    """Return what the Gate has noted; one that went round it is an error, and gets nothing."""
-    grant: Grant = request.state.grant
-    return grant
 
 
 def _may(granted: Grant | None, fixed: ScopeName | None, right: Right, named: ScopeName) -> bool:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from streams.clock.stopwatch import countdown
 from streams.clock.system import SystemClock
 from streams.embedding.remembering import RememberingEmbedder
-from streams.model.ports import SearchableLog
 from streams.recall.app.loading import Loading
 from streams.recall.core.recall import CountTokens
 from streams.stage.flow.judging import Judging
@@ -18,7 +17,7 @@ from streams.store.app.cluster_client import ClusterClient, Waiting
 from streams.store.app.embedding import ChosenModel
 from streams.store.app.processes import StoreClient, embedded
 from streams.store.app.projection import memories
-from streams.store.app.reading import LogTarget, StoreReader, opened, reader_of
+from streams.store.app.reading import LogTarget, StoreReader, opened, reader_of, reading
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,6 @@ class Resources:
     """
 
     client: Callable[[], Client]
-    log: SearchableLog
     reader: StoreReader
     loading: Loading
     judging: Judging
@@ -48,12 +46,11 @@ async def holding(
     settings, policy, embedder = target.settings, chosen.policy, chosen.embedder
     async with embedded(settings, policy, embedder, note, forgets=forgets) as pipeline:
         await pipeline.recover()
-        async with opened(target) as log:
-            reader, judging = reader_of(log, target), pipeline.judging
+        async with reading(target) as reader:
+            judging = pipeline.judging
             client, remembering = StoreClient(pipeline, reader), RememberingEmbedder(embedder)
             yield Resources(
                 lambda: client,
-                log,
                 reader,
                 Loading(client.index, remembering, judging, policy, settings.load),
                 judging,
@@ -86,7 +83,6 @@ async def connecting(
         remembering = RememberingEmbedder(chosen.embedder)
         yield Resources(
             client,
-            log,
             reader_of(log, target),
             Loading(client().index, remembering, judging, chosen.policy, settings.load),
             judging,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from typing import Literal
+from typing import Literal, TypeVar
 
 from schemas.base import DecisionId, MemoryId, ScopeName
 from schemas.decisions import Decision, Marker, Reinforce, Reject
@@ -28,11 +28,11 @@ from streams.forget.app.forgetting import (
 from streams.inspect.app import story
 from streams.memory.app.queueing import Deciding, EventResult
 from streams.model.identity import decision_id, memory_id
-from streams.model.ports import Clock, SearchableLog, Unusable
+from streams.model.ports import Clock, Unusable
 from streams.recall.app.loading import Loading
 from streams.recall.app.recalling import SUGGESTED_FROM_MAX, RecallRequest, nothing, recalled
 from streams.recall.core.recall import CountTokens, PromptBlock
-from streams.reviews.app import Reviews, answer_to
+from streams.reviews.app import answer_to, questions
 from streams.stage.core.decide import target_of
 from streams.stage.core.ledger import touched
 from streams.stage.core.lineage import CannotUndo, UndoPlan, Wish
@@ -41,6 +41,8 @@ from streams.store.app.client import is_out_of_date
 from streams.store.app.conflicts import KeptMemory, among, conflicts_of, kept
 from streams.store.app.reading import LoggedDecision, StoreReader
 from streams.store.app.requests import request
+
+_Request = TypeVar("_Request", Pin, Rate, Retire)
 
 
 class DeclineReason(Enum):
@@ -61,22 +63,6 @@ class DeclinedRequest(Exception):
         super().__init__(message)
         self.why = why
         self.field = field
-
-
-@dataclass(frozen=True)
-class LogHistory:
-    """The log, for what takes reading it: a store's at once, that of a cluster from its beginning."""
-
-    log: SearchableLog
-    reader: StoreReader
-
-
-@dataclass(frozen=True)
-class MemoryPage:
-    """A page of a scope's memories, oldest first; the next page starts behind `after`."""
-
-    memories: Sequence[KeptMemory]
-    after: str | None
 
 
 @dataclass(frozen=True)
@@ -103,10 +89,12 @@ class Lifecycle:
         deciding: Deciding,
         count: CountTokens,
         clock: Clock,
-        past: LogHistory | None = None,
+        past: StoreReader | None = None,
         means: PlanningDependencies | None = None,
     ) -> None:
-        """`past` is None where nothing is done that takes reading the log.
+        """`past` reads the log: a store's at once, that of a cluster from its beginning.
+
+        It is None where nothing is done that takes reading the log.
 
         `means` are to forget with; only the one who writes a store has them at hand.
         """
@@ -133,8 +121,8 @@ class Lifecycle:
 
     async def listed(
         self, scope: ScopeName, limit: int, after: str | None, *, retired: bool
-    ) -> MemoryPage:
-        """Return the memories of a scope behind `after`, oldest first."""
+    ) -> tuple[list[KeptMemory], str | None]:
+        """Return a page of a scope's memories, oldest first; the next is behind `after`."""
         start = None if after is None else _place_of(after)
         index = await self.loading.index()
         stored = [one async for one in index.scan(scope)]
@@ -142,7 +130,7 @@ class Lifecycle:
         shown = [one for one in every if one.live or (retired and not is_forgotten(one))]
         behind = sorted((one for one in shown if start is None or _place(one) > start), key=_place)
         part = [kept(memory, known) for memory in behind[:limit]]
-        return MemoryPage(part, _written(part[-1]) if len(part) < len(behind) else None)
+        return part, _written(part[-1]) if len(part) < len(behind) else None
 
     async def recall(
         self, asked: RecallRequest, named: Callable[[ScopeName], bool]
@@ -162,7 +150,7 @@ class Lifecycle:
 
     async def decision(self, identity: DecisionId) -> Decision:
         """Return the decision that has an id."""
-        found = await self.past("explain a decision").reader.on_events([identity])
+        found = await self.past("explain a decision").on_events([identity])
         if identity not in found:
             raise unknown("decision", identity)
         return found[identity]
@@ -171,18 +159,18 @@ class Lifecycle:
         self, scope: ScopeName, kind: str | None, limit: int, after: int | None
     ) -> tuple[list[LoggedDecision], int | None]:
         """Return a page of the decisions on a scope, the newest first; the next is behind `after`."""
-        reader = self.past("list decisions").reader
+        reader = self.past("list decisions")
         found = await reader.newest_of(scope, kind, after, limit + 1)
         part = found[:limit]
         return part, part[-1].offset if len(found) > limit else None
 
     async def story(self, decision: Decision) -> list[str]:
         """Tell a decision in plain words, line by line."""
-        return await story(self.past("explain a decision").reader, decision)
+        return await story(self.past("explain a decision"), decision)
 
     async def history(self, identity: MemoryId) -> MemoryLineage:
         """Return the life of a memory."""
-        return await history(self.past("show a memory's history").reader, identity)
+        return await history(self.past("show a memory's history"), identity)
 
     async def add(self, events: Sequence[Remember]) -> list[EventResult]:
         """Decide on new events."""
@@ -213,31 +201,26 @@ class Lifecycle:
     ) -> list[EventResult]:
         """Pin or unpin a memory: a pinned one is not merged, replaced or ended."""
         require_live(memory)
-        wish = {"memory_id": memory.id, "pinned": pinned}
-        asked = request(Pin, memory.scope, memory.id, author=author, note=note, **wish)
-        return await self._asked(memory.id, asked)
+        return await self._ask(Pin, memory, author, note, memory_id=memory.id, pinned=pinned)
 
     async def retire(
         self, memory: Memory, author: str, note: str, reason: Ended
     ) -> list[EventResult]:
         """Retire a memory without a successor."""
         require_free(memory)
-        wish = {"memories": (target_of(memory),), "reason": reason}
-        asked = request(Retire, memory.scope, memory.id, author=author, note=note, **wish)
-        return await self._asked(memory.id, asked)
+        targets = (target_of(memory),)
+        return await self._ask(Retire, memory, author, note, memories=targets, reason=reason)
 
     async def rate(
         self, memory: Memory, author: str, note: str, counts: Mapping[str, int]
     ) -> list[EventResult]:
         """Add to how often a memory was accessed, helpful or harmful."""
         require_live(memory)
-        wish = {"memory_id": memory.id, **counts}
-        asked = request(Rate, memory.scope, memory.id, author=author, note=note, **wish)
-        return await self._asked(memory.id, asked)
+        return await self._ask(Rate, memory, author, note, memory_id=memory.id, **counts)
 
     async def undo(self, identity: DecisionId, author: str, note: str) -> UndoResult:
         """Take a decision back, with what rests on it."""
-        reader = self.past("undo a decision").reader
+        reader = self.past("undo a decision")
         async with self.deciding.alone() as decide:
             try:
                 plan = await planned(reader, identity, Wish(author, self.now(), note))
@@ -269,8 +252,7 @@ class Lifecycle:
 
     async def questions(self) -> list[ReviewQuestion]:
         """Return every question to a person, the newest first."""
-        past = self.past("list reviews")
-        return (await Reviews(past.log, past.reader).questions()).all()
+        return (await questions(self.past("list reviews"))).all()
 
     async def answer(
         self, question: ReviewQuestion, verdict: str, author: str, note: str
@@ -289,14 +271,22 @@ class Lifecycle:
         )
         return await self.deciding.decide([event])
 
-    async def _asked(self, about: MemoryId, asked: Event) -> list[EventResult]:
-        told = await self.deciding.decide([asked])
+    async def _ask(
+        self,
+        kind: type[_Request],
+        memory: Memory,
+        author: str,
+        note: str,
+        **fields: object,
+    ) -> list[EventResult]:
+        event = request(kind, memory.scope, memory.id, author=author, note=note, **fields)
+        told = await self.deciding.decide([event])
         if is_out_of_date(told[0].decision):
-            raise changed(about)
+            raise changed(memory.id)
         return told
 
-    def past(self, what: str) -> LogHistory:
-        """Return the log. Raises DeclinedRequest where it is not read; `what` takes reading it."""
+    def past(self, what: str) -> StoreReader:
+        """Return the reader of the log. Raises DeclinedRequest where it is not read; `what` takes reading it."""
         if self._past is None:
             raise _not_here(what)
         return self._past

@@ -1,9 +1,10 @@
 """The assembled page: its login, its security headers, its views."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from http import HTTPStatus
 
-from fastapi import FastAPI, HTTPException, Request
+from fastapi import FastAPI, HTTPException
 from fastapi.responses import RedirectResponse, Response
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -11,10 +12,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streams.api.app.access import Access
 from streams.api.app.desk import Desk
 from streams.api.app.guard import AccessMiddleware
-from streams.api.app.problems import Log, Refused, tell_problems
+from streams.api.app.problems import Log, tell_problems
 from streams.api.app.serving import ServedApp
 from streams.clock.system import SystemClock
-from streams.judges.budget import RequestBudget
 from streams.maintain.app.diagnosis import Diagnosis, examine
 from streams.memory.app.lifecycle import Lifecycle
 from streams.model.policy import Policy
@@ -70,10 +70,7 @@ def views(
         media_type, content = STATIC[name]
         return Response(content, media_type=media_type)
 
-    def refused_page(request: Request, refused: Refused) -> Response:
-        return refusal(request.scope, refused)
-
-    tell_problems(app, log, refused_page)
+    tell_problems(app, log, lambda request, refused: refusal(request.scope, refused))
     return app
 
 
@@ -89,14 +86,10 @@ async def build(
 ) -> ASGIApp:
     """Return the page. `examined` tells how the process's parts are."""
     chronicle = await Chronicle(life.past("show what was decided")).level()
-    sessions, limits = WebSessions(clock, settings.web.session_minutes), settings.api
+    sessions = WebSessions(clock, settings.web.session_minutes)
+    door = SessionAuthenticator(sessions, refusal)
     app = views(Desk(life, metrics), chronicle, access, sessions, policy, examined, log)
-    budget = RequestBudget(
-        limits.requests_per_minute * access.holders, limits.requests_per_minute, clock
-    )
-    return _Sealed(
-        AccessMiddleware(app, SessionAuthenticator(sessions, refusal), budget, limits, metrics, log)
-    )
+    return _Sealed(AccessMiddleware(app, door, access, clock, settings.api, metrics, log))
 
 
 def served(target: LogTarget, log: Log) -> ServedApp:
@@ -104,11 +97,7 @@ def served(target: LogTarget, log: Log) -> ServedApp:
 
     async def made(life: Lifecycle, access: Access, metrics: ApiMetrics) -> ASGIApp:
         settings = target.settings
-
-        async def examined() -> list[Diagnosis]:
-            return await examine(target)
-
-        policy = policies.load(settings.policy)
+        policy, examined = policies.load(settings.policy), partial(examine, target)
         return await build(life, access, settings, policy, examined, metrics, SystemClock(), log)
 
     return ServedApp("page", "web", made, reads_past=True)

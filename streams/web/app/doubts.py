@@ -7,7 +7,6 @@ from schemas.decisions import Insert
 from schemas.outcomes import Review
 from streams.api.app.access import Grant
 from streams.memory.app.lifecycle import Lifecycle, is_forgotten, unknown
-from streams.model.scope import lies_in
 from streams.stage.core.reviewing import ReviewQuestion
 from streams.web.app.chronicle import Chronicle, DoubtfulPair
 
@@ -21,9 +20,8 @@ class PairFilter:
     reason: str = ""
 
     def fits(self, pair: DoubtfulPair) -> bool:
-        here = not self.scope or lies_in(pair.scope, self.scope)
         about = not self.reason or self.reason in pair.doubts
-        return here and about and self.grant.allows("read", pair.scope)
+        return about and self.grant.shows(pair.scope, self.scope)
 
 
 class Doubts:

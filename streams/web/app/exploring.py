@@ -13,12 +13,11 @@ from pydantic import Field
 
 from schemas.base import DecisionName, MemoryName, Record, Scope, ScopeName, Text
 from schemas.decisions import KINDS, Marker, Reason
-from schemas.memories import Memory
 from streams.api.app.access import Grant
 from streams.api.app.desk import Desk
-from streams.model.scope import lies_in
 from streams.recall.app.loading import SearchRequest
 from streams.stage.core.ledger import touched
+from streams.store.app.conflicts import KeptMemory
 from streams.web.app.chronicle import CONTRADICTION, Chronicle, ChronicleLine
 from streams.web.app.doubts import Doubts, PairFilter
 from streams.web.app.forms import session_of
@@ -81,7 +80,7 @@ def _add_memories(app: FastAPI, desk: Desk, chronicle: Chronicle) -> None:
     @app.get("/memories")
     async def memories(request: Request, sought: Annotated[MemoryQuery, Query()]) -> Response:
         """List a scope's memories, or search it."""
-        found, listed, after = None, list[Memory](), None
+        found, listed, after = None, list[KeptMemory](), None
         if sought.scope:
             desk.permit(request, "read", sought.scope, "scope")
         if sought.scope and sought.query:
@@ -89,8 +88,7 @@ def _add_memories(app: FastAPI, desk: Desk, chronicle: Chronicle) -> None:
             found = await life.loading.search(asked)
         elif sought.scope:
             start = sought.after or None
-            part = await life.listed(sought.scope, _LISTED, start, retired=sought.retired)
-            listed, after = list(part.memories), part.after
+            listed, after = await life.listed(sought.scope, _LISTED, start, retired=sought.retired)
         own = _scopes(await chronicle.level(), session_of(request).grant, "")[:_SCOPES]
         return page(
             request,
@@ -176,18 +174,16 @@ def _scopes(known: Chronicle, grant: Grant, below: str) -> list[ScopeSummary]:
         decided[line.scope] += 1
         if line.at is not None:
             last[line.scope] = max(line.at, last.get(line.scope, line.at))
-    own = (scope for scope in sorted({*known.live, *decided}) if grant.allows("read", scope))
     return [
         ScopeSummary(scope, len(known.live.get(scope, ())), decided[scope], last.get(scope))
-        for scope in own
-        if not below or lies_in(scope, below)
+        for scope in sorted({*known.live, *decided})
+        if grant.shows(scope, below)
     ]
 
 
 def _fitting(known: Chronicle, grant: Grant, wanted: DecisionFilter) -> Iterator[ChronicleLine]:
     """Yield the decisions that are to be shown, the newest first."""
     for line in reversed(known.lines):
-        here = not wanted.scope or lies_in(line.scope, wanted.scope)
         fits = wanted.kind in {"", line.kind} and wanted.reason in {"", line.reason}
-        if here and fits and grant.allows("read", line.scope):
+        if fits and grant.shows(line.scope, wanted.scope):
             yield line

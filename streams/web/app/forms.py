@@ -1,5 +1,6 @@
 """Validates the input of a form before anything is done."""
 
+from hmac import compare_digest
 from http import HTTPStatus
 from typing import Annotated, TypeAlias
 from urllib.parse import parse_qsl
@@ -7,7 +8,7 @@ from urllib.parse import parse_qsl
 from fastapi import Depends, Request
 
 from streams.api.app.problems import Refused
-from streams.web.app.sessions import WebSession, same
+from streams.web.app.sessions import WebSession
 
 _FIELDS_MAX = 20
 
@@ -33,7 +34,7 @@ def session_of(request: Request) -> WebSession:
 
 def require_own(given: str, expected: str) -> None:
     """Raise Refused for a form that another site could have sent."""
-    if not same(given, expected):
+    if not compare_digest(given.encode(), expected.encode()):
         raise Refused(
             HTTPStatus.FORBIDDEN,
             "the form belongs to another login; go back, reload the page and send it again",

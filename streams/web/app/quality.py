@@ -18,7 +18,6 @@ from streams.lab.app.calibrating import ANSWERS_MIN
 from streams.maintain.app.diagnosis import Diagnosis
 from streams.model.bands import Bands
 from streams.model.policy import Policy
-from streams.model.scope import lies_in
 from streams.web.app.chronicle import LINES_MAX, Chronicle, ChronicleLine
 from streams.web.app.doubts import PairFilter
 from streams.web.app.forms import session_of
@@ -121,12 +120,8 @@ def add_routes(
     async def quality(request: Request, looked: Annotated[QualityQuery, Query()]) -> Response:
         """Show how similar the nearest memory was, and what the threshold finds and hides."""
         grant = session_of(request).grant
-        lines = [
-            line
-            for line in (await chronicle.level()).lines
-            if (not looked.scope or lies_in(line.scope, looked.scope))
-            and grant.allows("read", line.scope)
-        ]
+        known = (await chronicle.level()).lines
+        lines = [line for line in known if grant.shows(line.scope, looked.scope)]
         wanted = PairFilter(grant, looked.scope)
         pairs = [pair for pair in chronicle.pairs.values() if wanted.fits(pair)]
         samples = await answered.samples(pairs)
@@ -155,7 +150,7 @@ def add_routes(
     async def health(request: Request) -> Response:
         """Tell how the parts of the process are, and what the brake has held back."""
         grant = session_of(request).grant
-        own = [one for one in (await chronicle.level()).lines if grant.allows("read", one.scope)]
+        own = [one for one in (await chronicle.level()).lines if grant.shows(one.scope)]
         braked = [one for one in own if one.reason is Reason.BRAKED]
         return page(
             request,
@@ -192,7 +187,10 @@ def drawing(lines: Iterable[ChronicleLine], bands: Bands) -> Drawing:
     foot = _TOP * 3 + max(1, len(rows)) * (_ROW + _GAP)
     return Drawing(
         rows=rows,
-        thresholds=_thresholds(bands),
+        thresholds=[
+            Threshold(band, at, _x(at), level)
+            for level, (band, at) in enumerate(bands.model_dump().items())
+        ],
         ticks=[(tenth / 10, _x(tenth / 10)) for tenth in range(0, 11, 2)],
         width=_LEFT + _WIDTH + 20,
         height=foot + 36,
@@ -213,11 +211,6 @@ def _bar(place: int, count: int, most: int, base: float) -> Bar:
     return Bar(_x(low), round(base - height, 1), width, round(height, 1), count, low, high)
 
 
-def _thresholds(bands: Bands) -> list[Threshold]:
-    bounds = enumerate(bands.model_dump().items())
-    return [Threshold(band, at, _x(at), level) for level, (band, at) in bounds]
-
-
 def _x(similarity: float) -> float:
     return round(_LEFT + _WIDTH * similarity, 1)
 
@@ -225,7 +218,9 @@ def _x(similarity: float) -> float:
 def _table(lines: Sequence[ChronicleLine]) -> list[tuple[str, list[int], int]]:
     """Count the decisions of each kind by the band of their nearest memory."""
     counts = Counter((line.kind, line.band) for line in lines)
-    kinds = list(dict.fromkeys([*KINDS, *sorted({line.kind for line in lines})]))
-    rows = [(kind, [counts[kind, band] for band in Band]) for kind in kinds]
     totals = Counter(line.kind for line in lines)
-    return [(kind, by_band, totals[kind]) for kind, by_band in rows if totals[kind]]
+    return [
+        (kind, [counts[kind, band] for band in Band], totals[kind])
+        for kind in dict.fromkeys([*KINDS, *sorted(totals)])
+        if kind in totals
+    ]

@@ -21,7 +21,7 @@ from streams.web.app.chronicle import DoubtfulPair
 from streams.web.app.doubts import Doubts, PairFilter
 from streams.web.app.forms import OwnForm, session_of
 from streams.web.app.pages import address, page
-from streams.web.app.sessions import TrailStep, WebSession
+from streams.web.app.sessions import TrailStep
 from streams.web.app.words import Run, compared
 
 _VERDICTS = get_args(Answer.model_fields["verdict"].annotation)
@@ -93,8 +93,13 @@ def _shown(
 ) -> Response:
     """Return a pair as a page, or that there is none; `open_` are those of the scope."""
     session = session_of(request)
-    newer, older = _texts(question)
-    may_write = question is not None and session.grant.allows("write", question.review.scope)
+    seen = session.seen
+    newer, older = list[Run](), list[Run]()
+    may_answer = False
+    if question is not None:
+        review = question.review
+        newer, older = compared(review.newer.text, review.older.text)
+        may_answer = question.answerable and session.grant.allows("write", review.scope)
     return page(
         request,
         "review.html",
@@ -103,9 +108,9 @@ def _shown(
         newer=newer,
         older=older,
         chosen=chosen,
-        left=_left(_fitting(open_, chosen), session),
+        left=sum(pair.id not in seen for pair in _fitting(open_, chosen)),
         reasons=Counter(doubt for pair in open_ for doubt in pair.doubts),
-        may_answer=may_write and question is not None and question.answerable,
+        may_answer=may_answer,
         notice=session.noticed(),
     )
 
@@ -118,7 +123,7 @@ def _fitting(open_: Sequence[DoubtfulPair], chosen: Choice) -> Sequence[Doubtful
 async def _question(desk: Desk, doubts: Doubts, request: Request, identity: str) -> ReviewQuestion:
     """Return a pair as a question; one of another scope is as unknown as one that is nowhere."""
     pair = await doubts.pair(identity)
-    desk.open(request, "read", pair.scope, unknown("question", identity), "review_id")
+    desk.permit(request, "read", pair.scope, "review_id", unknown("question", identity))
     return await doubts.question(pair)
 
 
@@ -148,27 +153,15 @@ def _noted(decision: Decision | None) -> str:
 
 async def _taken_back(desk: Desk, question: ReviewQuestion, author: str) -> str:
     """Take an answer back; tell what came of that. Raises DeclinedRequest."""
-    if question.settled is None and question.reopened_by is None:
-        raise DeclinedRequest(
-            DeclineReason.CONFLICT, "the services have not decided on that answer yet"
-        )
     if question.settled is None:
-        return "Somebody has already undone that."
+        if question.reopened_by is not None:
+            return "Somebody has already undone that."
+        said = "the services have not decided on that answer yet"
+        raise DeclinedRequest(DeclineReason.CONFLICT, said)
     if question.answerable:
         return "That answer changed no memory. Another one takes its place."
     await desk.life.undo(question.settled.decision_id, author, "taken back on the page")
     return "Undone: both memories are restored."
-
-
-def _texts(question: ReviewQuestion | None) -> tuple[list[Run], list[Run]]:
-    if question is None:
-        return [], []
-    return compared(question.review.newer.text, question.review.older.text)
-
-
-def _left(open_: Sequence[DoubtfulPair], session: WebSession) -> int:
-    seen = session.seen
-    return sum(pair.id not in seen for pair in open_)
 
 
 def _on(chosen: Choice) -> Response:

@@ -1,6 +1,5 @@
 """Logins: sessions in memory, with a cookie for each."""
 
-import hmac
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable
@@ -117,11 +116,6 @@ class SessionAuthenticator:
             return HTMLResponse(_AGAIN)
         target = asked.url.path + (f"?{asked.url.query}" if asked.url.query else "")
         return RedirectResponse(f"/login?next={quote(target, safe='')}", HTTPStatus.SEE_OTHER)
-
-
-def same(given: str, expected: str) -> bool:
-    """Compare secrets in a time that tells nothing of them."""
-    return hmac.compare_digest(given.encode(), expected.encode())
 
 
 def place_here(target: str) -> str:
