@@ -79,7 +79,7 @@ class _Nested(ExportFormat):
 FORMATS = (
     ExportFormat(
         "mem0",
-        frozenset({"id", "memory"}),
+        frozenset({"id", "memory", "created_at"}),
         text="memory",
         id="id",
         scope=("app_id", "user_id", "agent_id"),

@@ -14,6 +14,8 @@ from tests.commands.conftest import Memsieve
 
 PEERS = Path(__file__).parents[3] / "examples" / "peers"
 
+MADE = "2026-03-01T08:00:00Z"
+
 
 def rows(path: Path) -> tuple[str | None, list[dict[str, Any]]]:
     source = FileSource(str(path), exports=True)
@@ -85,7 +87,8 @@ def test_gzipped_or_on_one_line_it_is_the_same(tmp_path: Path, name: str) -> Non
 
 
 def test_one_longer_than_what_is_looked_at_is_read_to_its_end(tmp_path: Path) -> None:
-    many = [{"id": f"m{n}", "memory": "Ana likes tea. " * 9, "user_id": "ana"} for n in range(1000)]
+    row = {"memory": "Ana likes tea. " * 9, "user_id": "ana", "created_at": MADE}
+    many = [{"id": f"m{n}", **row} for n in range(1000)]
     (tmp_path / "many.json").write_text(json.dumps({"count": 1000, "results": many}))
     source = FileSource(str(tmp_path / "many.json"), exports=True)
     assert source.export is not None
@@ -94,8 +97,12 @@ def test_one_longer_than_what_is_looked_at_is_read_to_its_end(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     "row",
-    [{"text": "Ana likes tea.", "items": [{"sku": 1}]}, {"id": 1, "key": "a", "value": {}}],
-    ids=["a-list-in-a-row", "part-of-the-marks"],
+    [
+        {"text": "Ana likes tea.", "items": [{"sku": 1}]},
+        {"id": 1, "key": "a", "value": {}},
+        {"id": "h0", "memory": "Ana likes tea.", "user": "ana", "when": "2026-03-01T08:00:00Z"},
+    ],
+    ids=["a-list-in-a-row", "part-of-the-marks", "names-that-anybody-may-use"],
 )
 def test_what_is_no_export_is_read_as_before(tmp_path: Path, row: dict[str, Any]) -> None:
     (tmp_path / "rows.json").write_text(json.dumps(row))
@@ -103,7 +110,8 @@ def test_what_is_no_export_is_read_as_before(tmp_path: Path, row: dict[str, Any]
 
 
 def test_a_broken_entry_is_named_and_the_others_are_read(tmp_path: Path) -> None:
-    entries = [{"id": "a", "memory": "Ana likes tea."}, "lost", {"id": "b", "memory": "Bo sings."}]
+    rest = {"memory": "Ana likes tea.", "created_at": MADE}
+    entries = [{"id": "a", **rest}, "lost", {"id": "b", **rest}]
     (tmp_path / "mem0.json").write_text(json.dumps({"results": entries}))
     _, [first, broken, last] = rows(tmp_path / "mem0.json")
     assert "is not a JSON object" in broken["poison"]
@@ -111,10 +119,12 @@ def test_a_broken_entry_is_named_and_the_others_are_read(tmp_path: Path) -> None
 
 
 def test_metadata_takes_the_place_of_no_column(tmp_path: Path) -> None:
-    given = {"id": "a", "memory": "Ana likes tea.", "metadata": {"id": "b", "memory": "c", "d": 1}}
+    metadata = {"id": "b", "memory": "c", "d": 1}
+    given = {"id": "a", "memory": "Ana likes tea.", "created_at": MADE, "metadata": metadata}
     (tmp_path / "mem0.json").write_text(json.dumps([given]))
     _, [row] = rows(tmp_path / "mem0.json")
-    assert (row["event_id"], row["text"], row["metadata"]) == ("a", "Ana likes tea.", {"d": 1})
+    assert (row["event_id"], row["text"]) == ("a", "Ana likes tea.")
+    assert row["metadata"] == {"d": 1, "created_at": MADE}
 
 
 def test_an_export_of_chroma_without_texts_is_refused(tmp_path: Path) -> None:
