@@ -189,7 +189,7 @@ class MemoryStore:
     async def questions(self) -> list[ReviewQuestion]:
         """Return every question to a person, the newest first."""
         async with self._gate.shared():
-            return await self._questions()
+            return (await questions(self._held.reader)).all()
 
     async def answer(self, identity: str, verdict: str, wish: Wish) -> ExplainedDecision:
         """Settle an open question. Raises UnknownId, and UsageError where that is too late."""
@@ -352,14 +352,11 @@ class MemoryStore:
             [decided] = await self._told(responses)
             return decided
 
-    async def _questions(self) -> list[ReviewQuestion]:
-        return (await questions(self._held.reader)).all()
-
     async def _answer(self, identity: str, verdict: str, wish: Wish) -> ExplainedDecision:
         async with self._changing() as held:
-            every = {one.review.id: one for one in await self._questions()}
+            every = {one.review.id: one for one in (await questions(held.reader)).all()}
             if identity not in every:
-                raise UnknownId(f"no question in {self._held.reader.place} has the id {identity}")
+                raise UnknownId(f"no question in {held.reader.place} has the id {identity}")
             question = every[identity]
             if question.state != "open":
                 raise UsageError(f"question {identity} is closed: {question.state}")

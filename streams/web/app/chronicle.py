@@ -14,13 +14,12 @@ from schemas.decisions import (
     Insert,
     Marker,
     Merge,
-    OnEvent,
     Reason,
-    Reject,
     Replace,
     Verdict,
 )
 from schemas.topics import DECISIONS
+from streams.memory.app.lifecycle import scope_of
 from streams.model.identity import review_id
 from streams.model.verdict import FOREIGN, of_one_memory
 from streams.stage.core.explain import RATHER_ONE
@@ -51,10 +50,10 @@ class ChronicleLine:
     offset: int
     scope: ScopeName
     kind: str
-    reason: Reason | None
-    at: datetime | None
-    similarity: float | None
-    band: Band | None
+    reason: Reason | None = None
+    at: datetime | None = None
+    similarity: float | None = None
+    band: Band | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +109,13 @@ class Chronicle:
 
     def _take(self, logged: CountedDecision) -> None:
         decision, at = logged.decision, logged.position
-        if isinstance(decision, Reject):
+        scope = scope_of(decision)
+        if scope is None:
             return
         self.settlements.decided(decision)
-        self.lines.append(_line(decision, at.partition, at.offset))
+        self.lines.append(_line(decision, scope, at.partition, at.offset))
         self._keep(decision)
-        for pair in _pairs(decision, at.partition, at.offset):
-            self.pairs[pair.id] = pair
+        self.pairs |= {pair.id: pair for pair in _pairs(decision, at.partition, at.offset)}
 
     def _keep(self, decision: Decision) -> None:
         """Note which memories are live."""
@@ -128,15 +127,14 @@ class Chronicle:
             self.live[decision.memory.scope] -= retired
 
 
-def _line(decision: OnEvent | Marker, partition: int, offset: int) -> ChronicleLine:
+def _line(decision: Decision, scope: ScopeName, partition: int, offset: int) -> ChronicleLine:
     if isinstance(decision, Marker):
-        scope = ScopeName("") if isinstance(decision, Reject) else decision.scope
-        return ChronicleLine(partition, offset, scope, decision.kind, None, None, None, None)
+        return ChronicleLine(partition, offset, scope, decision.kind)
     nearest = next(iter(decision.evidence.neighbours), None)
     return ChronicleLine(
         partition,
         offset,
-        decision.event.scope,
+        scope,
         decision.kind,
         decision.evidence.reason,
         decision.event.occurred_at,

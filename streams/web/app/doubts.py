@@ -1,6 +1,6 @@
 """Pairs that were kept apart, as questions to a person, with their current memories."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from schemas.decisions import Insert
@@ -33,7 +33,14 @@ class Doubts:
 
     async def open(self, wanted: PairFilter) -> list[DoubtfulPair]:
         """Return the pairs that nobody has answered, and whose memories are live."""
-        return list(self._open(await self._chronicle.level(), wanted))
+        known = await self._chronicle.level()
+        return [
+            pair
+            for pair in reversed(known.pairs.values())
+            if known.stand(pair)
+            and not known.settlements.is_answered(pair.id)
+            and wanted.fits(pair)
+        ]
 
     async def pair(self, identity: str) -> DoubtfulPair:
         """Return the pair that has an id. Raises DeclinedRequest where none has."""
@@ -85,9 +92,3 @@ class Doubts:
             asked_at=decision.event.occurred_at,
         )
         return self._chronicle.settlements.question(review, standing=newer.live and older.live)
-
-    def _open(self, chronicle: Chronicle, wanted: PairFilter) -> Iterator[DoubtfulPair]:
-        for pair in reversed(chronicle.pairs.values()):
-            is_open = chronicle.stand(pair) and not chronicle.settlements.is_answered(pair.id)
-            if is_open and wanted.fits(pair):
-                yield pair

@@ -15,7 +15,6 @@ from starlette.types import Scope
 from streams.api.app.problems import Refused
 from streams.changes.core.history import said_by, standing
 from streams.stage.core.explain import opinions, outcome, why
-from streams.web.app.sessions import WebSession
 
 _HERE = Path(__file__).parent
 _MEDIA_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -70,26 +69,21 @@ _HELPERS: Mapping[str, object] = {
 
 def page(request: Request, template: str, title: str, **given: Any) -> HTMLResponse:  # noqa: ANN401 - what the template shows
     """Return a page for who is logged in."""
-    session: WebSession | None = request.scope.get("state", {}).get("session")
-    return _made(template, session, request.url.path, {"title": title, **given})
+    return _made(template, request.scope, {"title": title, **given})
 
 
 def refusal(scope: Scope, refused: Refused) -> HTMLResponse:
     """Return a page that says why something is not done, and what to do."""
-    session: WebSession | None = scope.get("state", {}).get("session")
     told = {"title": refused.status.phrase, "refused": refused}
-    answer = _made("refusal.html", session, scope["path"], told, refused.status)
+    answer = _made("refusal.html", scope, told, refused.status)
     if refused.retry is not None:
         answer.headers["retry-after"] = str(refused.retry)
     return answer
 
 
 def _made(
-    template: str,
-    session: WebSession | None,
-    path: str,
-    given: Mapping[str, object],
-    status: HTTPStatus = HTTPStatus.OK,
+    template: str, scope: Scope, given: Mapping[str, object], status: HTTPStatus = HTTPStatus.OK
 ) -> HTMLResponse:
-    shown = {**_HELPERS, "session": session, "path": path, **given}
+    session = scope.get("state", {}).get("session")
+    shown = {**_HELPERS, "session": session, "path": scope["path"], **given}
     return HTMLResponse(_templates.get_template(template).render(shown), status)
