@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -173,15 +173,16 @@ class EmbeddedPipeline:
             records_of, source=source, mapping=mapping, partitions=partitions, clock=self._clock
         )
         coming = batches(rows, published, records_max=self._batch_records)
-        async for batch, records in ahead(coming, self._foresight.prefetch):
-            self._require_space()
-            last = batch[-1].number
-            noted = with_ingestion_time(records, self._clock.now())
-            await self._log.ingest(noted, source.name, source.mark(last, complete=False))
-            self.tally.rows += len(batch)
-            self.tally.dead_letters += sum(r.topic != EVENTS.name for r in records)
-            await self._work()
-            progress(len(batch))
+        async with aclosing(ahead(coming, self._foresight.prefetch)) as foreseen:
+            async for batch, records in foreseen:
+                self._require_space()
+                last = batch[-1].number
+                noted = with_ingestion_time(records, self._clock.now())
+                await self._log.ingest(noted, source.name, source.mark(last, complete=False))
+                self.tally.rows += len(batch)
+                self.tally.dead_letters += sum(r.topic != EVENTS.name for r in records)
+                await self._work()
+                progress(len(batch))
         await self._log.ingest([], source.name, source.mark(last, complete=True))
 
     async def take(self, records: Sequence[OutgoingRecord]) -> list[Decision]:

@@ -1,7 +1,9 @@
 """What is encoded ahead, what is remembered, and that a batch is only looked at, never lost."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+import threading
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -11,12 +13,18 @@ from schemas.topics import EVENTS
 from streams.embedding.remembering import RememberingEmbedder
 from streams.index.exact import ExactIndex
 from streams.model.embedding import TextVector
-from streams.model.ports import OutgoingRecord, Transient
+from streams.model.ports import OutgoingRecord, SourceLine, SourceMark, Transient
+from streams.stage.core.mapping import FieldMapping
 from streams.stage.flow.prefetch import Prefetcher
+from streams.store.app import policies, settings
 from streams.store.app.batches import Batch, ahead
+from streams.store.app.processes import embedded
+from streams.store.world.files import FileSource
 from tests.builders import event, stored, unit
 from tests.fakes.embedder import FakeEmbedder
 from tests.support.deciding import NothingBefore
+from tests.support.models import default_embedder
+from tests.support.stores import quiet
 
 TABLE = {"tea": [1.0, 0.0], "cake": [0.0, 1.0], "coffee": [1.0, 1.0]}
 
@@ -138,3 +146,34 @@ async def three() -> AsyncGenerator[Batch]:
 
 def published(said: Remember) -> OutgoingRecord:
     return OutgoingRecord(EVENTS.name, 0, said.scope.encode(), EVENT.encode(said))
+
+
+class Waiting(FileSource):
+    """A file whose second row comes when `more` is set."""
+
+    more = threading.Event()
+
+    def lines(self, after: SourceMark | None) -> Iterator[SourceLine]:
+        for number, line in enumerate(super().lines(after)):
+            if number:
+                self.more.wait()
+            yield line
+
+
+@pytest.mark.process
+async def test_a_run_that_fails_leaves_no_prefetch_behind(tmp_path: Path) -> None:
+    class Stopped(Exception): ...
+
+    def stop(_: int) -> None:
+        raise Stopped
+
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(f'{{"text": "Ana has {n} cats.", "scope": "a"}}\n' for n in (2, 3, 4)))
+    chosen = settings.load({"store": tmp_path / "store", "run": {"batch_records": 1}})
+    source = Waiting(str(file))
+    async with embedded(chosen, policies.load("default"), default_embedder(), quiet) as pipeline:
+        with pytest.raises(Stopped):
+            await pipeline.run(source, FieldMapping(), stop)
+        waiting = [repr(task.get_coro()) for task in asyncio.all_tasks()]
+        source.more.set()
+        assert not [one for one in waiting if "ahead.<locals>.following" in one]
