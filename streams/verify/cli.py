@@ -13,6 +13,7 @@ from streams.maintain.app import diagnosis
 from streams.store.app.reading import LogTarget
 from streams.store.cli import options
 from streams.store.cli.console import err, note, say, say_json, say_object
+from streams.store.world.store_directory import StoreDirectory
 from streams.verify.app import auditing, verification
 from streams.verify.app.audited import Check, LogCounts, Report
 
@@ -33,6 +34,8 @@ def check(
     sinks.
     """
     source, as_json = where.source(), where.as_json
+    if where.store is not None and not where.store.exists():
+        StoreDirectory(where.store).require()  # named, and not there: the name is wrong
     if full:
         _audit(source, as_json=as_json)
     else:

@@ -126,6 +126,12 @@ def test_doctor_is_content_before_the_first_run(memsieve: Memsieve) -> None:
     assert "none yet in memsieve-store; the first run creates it" in result.out
 
 
+def test_a_store_that_is_named_must_be_there(memsieve: Memsieve) -> None:
+    result = memsieve("check", "--store", "nowhere")
+    assert result.code == 3
+    assert "nowhere holds no store; make one with: memsieve run FILE --store nowhere" in result.err
+
+
 def test_doctor_names_what_is_damaged_and_still_examines_the_rest(
     memsieve: Memsieve, tmp_path: Path
 ) -> None:
