@@ -54,8 +54,13 @@ def update(
     source = asking.source()
     who = author_of(source.settings, asking.author)
     responses = heard(source, _updated(source, identity, text, who, asking.wait))
+    decided = decisions_of(responses)
     # Why it was decided says nothing here: the text is not compared, and the author is known.
-    _show(responses, asking, [outcome(one) for one in decisions_of(responses)[-1:]])
+    told = [outcome(one) for one in decided[-1:]]
+    # The first decision brought the new text in: the others rest on it, and go with it.
+    if decided and not _changes_nothing(decided[0]):
+        told.append(f"undo it with: memsieve undo {decided[0].decision_id}")
+    _show(responses, asking, told)
 
 
 def retire(
@@ -130,8 +135,12 @@ def _show(
         for line in [*(_told(decided) if lines is None else lines), *places(responses)]:
             say(line)
     require_decided(responses, asking.wait)
-    if decided and (isinstance(decided[0], Marker) or is_out_of_date(decided[0])):
+    if decided and _changes_nothing(decided[0]):
         raise options.UsageError(f"nothing changed: {why(decided[0])}")
+
+
+def _changes_nothing(decision: Decision) -> bool:
+    return isinstance(decision, Marker) or is_out_of_date(decision)
 
 
 def _told(decided: Sequence[Decision]) -> Iterator[str]:

@@ -18,6 +18,13 @@ def identity(memsieve: Memsieve, tmp_path: Path) -> str:
     return str(memory["id"])
 
 
+def texts_after(memsieve: Memsieve, hint: str) -> set[str]:
+    """Return the live texts after the command that an update suggests for its undo."""
+    decision = hint.removeprefix("undo it with: memsieve undo ")
+    assert memsieve("undo", decision, "--store", "store").code == 0
+    return {one["text"] for one in memsieve("memory", "list", "--store", "store", "--json").json()}
+
+
 def test_the_new_text_stands_and_the_old_one_is_in_the_history(
     memsieve: Memsieve, identity: str
 ) -> None:
@@ -28,6 +35,7 @@ def test_the_new_text_stands_and_the_old_one_is_in_the_history(
     assert memory["text"] == NEW
     history = memsieve("memory", "history", memory["id"], "--store", "store").out
     assert f'{identity}  "{OLD}"' in history
+    assert texts_after(memsieve, told.out.splitlines()[1]) == {OLD}
 
 
 def test_a_memory_that_its_producer_named_keeps_its_id(memsieve: Memsieve, tmp_path: Path) -> None:
@@ -60,7 +68,8 @@ def test_a_memory_whose_new_words_another_has_gives_way_to_it(
     assert told.code == 0, told.err
     [live] = memsieve("memory", "list", "--store", "store", "--json").json()
     assert live["text"] == NEW
-    assert told.out == f"memory {live['id']} replaces {identity}\n"
+    assert told.out.splitlines()[0] == f"memory {live['id']} replaces {identity}"
+    assert texts_after(memsieve, told.out.splitlines()[1]) == {OLD, NEW}
 
 
 def test_a_memory_that_was_replaced_names_the_one_to_change(
@@ -68,7 +77,7 @@ def test_a_memory_that_was_replaced_names_the_one_to_change(
 ) -> None:
     told = memsieve("memory", "update", identity, NEW, "--store", "store")
     [live] = memsieve("memory", "list", "--store", "store", "--json").json()
-    assert told.out == f"memory {live['id']} replaces {identity}\n"
+    assert told.out.splitlines()[0] == f"memory {live['id']} replaces {identity}"
     refused = memsieve("memory", "pin", identity, "--store", "store")
     assert refused.code == 2
     assert refused.err.startswith(f"memsieve: memory {identity} is not live: replaced on ")
