@@ -250,7 +250,7 @@ def _scope_of_file(name: str) -> str:
 
 
 _ENCODINGS = {WESTERN: "Windows-1252 (Latin-1)"}
-_DELIMITERS = {"\t": "tabs"}
+_DELIMITERS = {"\t": "tabs", ";": "semicolons", "|": "bars"}
 
 
 def _tell(

@@ -502,7 +502,7 @@ class _Physical:
 
 def _csv_row(columns: list[str], values: list[str]) -> dict[str, Any] | Poison:
     if len(values) != len(columns):
-        return Poison(f"has {len(values)} values for {len(columns)} columns")
+        return Poison(f"the number of values is {len(values)}, that of the columns {len(columns)}")
     for column, value in zip(columns, values, strict=True):
         if _not_utf_8(value):
             return Poison(f"column {column} is not UTF-8; save the file as UTF-8", column)

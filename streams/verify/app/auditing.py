@@ -237,7 +237,7 @@ class _Reading:
             Check("wordings", _wordings(audit), audit.wordings),
             Check(
                 "successors",
-                f"{retired:,} memories are retired, each for one that is live",
+                f"{retired:,} memories are retired, each for a live one or by a request",
                 successors(audit.state),
             ),
             Check(

@@ -57,7 +57,7 @@ def test_each_preset_is_shown_beside_the_others_and_nothing_is_written(
     shown = memsieve("try", "notes.csv")
     assert shown.code == 0, shown.err
     assert "took remark as text, person as scope, noted as time" in shown.err
-    assert "read as columns separated by ;" in shown.err
+    assert "read as columns separated by semicolons" in shown.err
     for name in PRESETS:
         assert sum(line.startswith(name) for line in shown.out.splitlines()) == 1
     joined = "Ana works from the harbour office on most days."

@@ -72,7 +72,7 @@ FILES: dict[str, tuple[str, bytes, str]] = {
     "a table with semicolons": (
         "notes.csv",
         table(";").encode("cp1252"),
-        f"{TOOK}; read as Windows-1252 (Latin-1), columns separated by ;",
+        f"{TOOK}; read as Windows-1252 (Latin-1), columns separated by semicolons",
     ),
     "a table with tabs": (
         "notes.tsv",
@@ -82,7 +82,7 @@ FILES: dict[str, tuple[str, bytes, str]] = {
     "a packed table with bars": (
         "notes.csv.gz",
         gzip.compress(table("|").encode()),
-        f"{TOOK}; read as columns separated by |",
+        f"{TOOK}; read as columns separated by bars",
     ),
     "a packed array whose name does not say so": (
         "notes.json",
