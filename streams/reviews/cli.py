@@ -142,11 +142,7 @@ class _Desk:
         """Answer a question and tell what came of it; None where that is decided later."""
         review = question.review
         event = answer_to(
-            review,
-            verdict,
-            author=self._author,
-            note=self._note,
-            reopened_by=question.reopened_by,
+            review, verdict, author=self._author, note=self._note, reopened_by=question.reopened_by
         )
         [response] = asyncio.run(self._submit(event))
         decision = None if response.own is None else response.on_event

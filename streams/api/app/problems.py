@@ -112,18 +112,14 @@ class Refused(Exception):
         return cls(status, f"{field} {said}", field=field)
 
 
-Answer: TypeAlias = Callable[[Request, "Refused"], Response]
+Answer: TypeAlias = Callable[[Request, Refused], Response]
 """Makes of a request and why it is refused what is answered."""
 
 
-def as_json(request: Request, refused: "Refused") -> Response:
-    """Answer as a program reads it."""
-    del request
-    return refused.response()
-
-
-def tell_problems(app: FastAPI, log: Log, answer: Answer = as_json) -> None:
-    """Answer every failure in one form."""
+def tell_problems(
+    app: FastAPI, log: Log, answer: Answer = lambda _, refused: refused.response()
+) -> None:
+    """Answer every failure in one form, by default as a program reads it."""
 
     @app.exception_handler(Refused)
     async def refused(request: Request, error: Refused) -> Response:

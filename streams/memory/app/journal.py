@@ -189,13 +189,7 @@ async def journal(
         extraction = Extraction(settings.extraction, notes, model=model)
         try:
             yield Journal(
-                pipeline,
-                reader,
-                extraction,
-                recaller,
-                world=world,
-                episode=episode,
-                clock=clock,
+                pipeline, reader, extraction, recaller, world=world, episode=episode, clock=clock
             )
         finally:
             await extraction.close()

@@ -272,12 +272,7 @@ class Lifecycle:
         return await self.deciding.decide([event])
 
     async def _ask(
-        self,
-        kind: type[_Request],
-        memory: Memory,
-        author: str,
-        note: str,
-        **fields: object,
+        self, kind: type[_Request], memory: Memory, author: str, note: str, **fields: object
     ) -> list[EventResult]:
         event = request(kind, memory.scope, memory.id, author=author, note=note, **fields)
         told = await self.deciding.decide([event])

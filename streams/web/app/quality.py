@@ -88,10 +88,9 @@ class QualityQuery(Record):
 
     def tried(self, bands: Bands) -> Bands:
         """Return the bounds, those that are not tried as they are. Raises Refused."""
-        given = {name: getattr(self, name) for name in Bands.model_fields}
-        known = {name: value for name, value in given.items() if value is not None}
+        tried = self.model_dump(exclude={"scope"}, exclude_none=True)
         try:
-            return Bands.model_validate({**bands.model_dump(), **known})
+            return Bands.model_validate({**bands.model_dump(), **tried})
         except ValidationError as error:
             said = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
             raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, said, field="bands") from error
