@@ -1,7 +1,5 @@
 """The review questions of a store or a cluster: reading, answering, and use as labels."""
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import get_args
 
@@ -15,46 +13,21 @@ from schemas.outcomes import Review
 from schemas.topics import REVIEWS
 from streams.clock.system import SystemClock
 from streams.model.identity import answer_id, content_key
-from streams.model.ports import Clock, Fatal, Log, LogRecord
+from streams.model.ports import Clock, Fatal, LogRecord
 from streams.stage.core.reviewing import ReviewQuestions, SettledAnswer, newest, settles
-from streams.store.app.reading import LogTarget, StoreReader, opened, reader_of, records
+from streams.store.app.reading import StoreReader, records
 from streams.store.app.requests import unpublishable
 
 VERDICTS: tuple[str, ...] = get_args(Answer.model_fields["verdict"].annotation)
 """The possible relations of a newer memory to an older one, as answers name them."""
 
 
-class Reviews:
-    """Reads the questions, and their outcomes from the decisions."""
-
-    def __init__(self, log: Log, reader: StoreReader) -> None:
-        self._log = log
-        self._reader = reader
-
-    @property
-    def place(self) -> str:
-        """Where the log is."""
-        return self._reader.place
-
-    async def questions(self) -> ReviewQuestions:
-        """Return every question with its state; reads both topics in full."""
-        questions = ReviewQuestions(
-            [_read(record) async for record in records(self._log, REVIEWS.name)]
-        )
-        async for entry in self._reader.decisions():
-            questions.decided(entry.decision)
-        return questions
-
-    async def labels(self) -> list["Label"]:
-        """Return the answers as labels, oldest first."""
-        return await labels(self._reader)
-
-
-@asynccontextmanager
-async def reviewing(target: LogTarget) -> AsyncGenerator[Reviews]:
-    """Open a log for its questions. Raises NoStore if there is none."""
-    async with opened(target) as log:
-        yield Reviews(log, reader_of(log, target))
+async def questions(reader: StoreReader) -> ReviewQuestions:
+    """Return every question with its state; reads both topics in full."""
+    asked = ReviewQuestions([_read(record) async for record in records(reader.log, REVIEWS.name)])
+    async for entry in reader.decisions():
+        asked.decided(entry.decision)
+    return asked
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,13 @@ import typer
 from schemas.decisions import OnEvent, Reason
 from schemas.events import Answer
 from schemas.memories import Memory
-from streams.reviews.app import VERDICTS, Label, answer_to, reviewing
+from streams.reviews.app import VERDICTS, Label, answer_to, labels, questions
 from streams.stage.core.explain import opinions, outcome, why
 from streams.stage.core.reviewing import ReviewQuestion, ReviewQuestions
 from streams.store.app.client import Response
 from streams.store.app.cluster_client import NO_WAITING
 from streams.store.app.embedding import chosen_for
-from streams.store.app.reading import LogTarget
+from streams.store.app.reading import LogTarget, reading
 from streams.store.app.requests import author_of, open_client
 from streams.store.cli import asking, options
 from streams.store.cli.console import more, note, quoted, say, say_json, say_line, say_object
@@ -37,8 +37,8 @@ def list_(
     where: options.ReadOptions,
 ) -> None:
     """List the questions, the newest first."""
-    questions, _ = asyncio.run(_questions(where.to_read()))
-    here = [one for one in questions.all() if options.below(one.review.scope, scope)]
+    asked, _ = asyncio.run(_questions(where.to_read()))
+    here = [one for one in asked.all() if options.below(one.review.scope, scope)]
     found = [one for one in here if all_ or one.state == "open"]
     shown = found[: options.limit_of(limit, as_json=where.as_json)]
     if where.as_json:
@@ -57,8 +57,8 @@ def show(
     where: options.ReadOptions,
 ) -> None:
     """Show a question: both texts side by side, and why it is open."""
-    questions, place = asyncio.run(_questions(where.to_read()))
-    question = _only(questions.all(), identity, place)
+    asked, place = asyncio.run(_questions(where.to_read()))
+    question = _only(asked.all(), identity, place)
     if where.as_json:
         say_object(question_json(question))
         return
@@ -100,9 +100,10 @@ def answer(
     if verdict not in VERDICTS:
         given = "is missing" if verdict is None else f"is {verdict}"
         raise options.UsageError(f"the verdict {given}: write {', '.join(VERDICTS)}")
-    questions, place = asyncio.run(_questions(source))
-    question = _only(questions.all(), identity, place)
-    _require_open(question)
+    asked, place = asyncio.run(_questions(source))
+    question = _only(asked.all(), identity, place)
+    if question.state != "open":
+        raise options.UsageError(f"question {question.review.id} is closed: {_state(question)}")
     decision = desk.answer(question, verdict)
     if decision is not None and decision.evidence.reason is Reason.ANSWERED_TOO_LATE:
         raise options.UsageError("the answer came too late: nothing changed")
@@ -117,8 +118,8 @@ def export(
     where: options.LogOptions,
 ) -> None:
     """Write the answers as labelled pairs, for policy evaluate."""
-    labels = asyncio.run(_labels(where.source()))
-    rows = [label.row for label in labels if options.below(label.scope, scope)]
+    given = asyncio.run(_labels(where.source()))
+    rows = [label.row for label in given if options.below(label.scope, scope)]
     if out is None:
         for row in rows:
             say_line(row)
@@ -166,9 +167,9 @@ def _in_turn(desk: _Desk, source: LogTarget, scope: str | None) -> None:
     """Ask a person about one open question after the other."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise options.UsageError("there is no terminal to ask on: give ID and a verdict")
-    questions, _ = asyncio.run(_questions(source))
+    asked, _ = asyncio.run(_questions(source))
     done: set[str] = set()
-    while question := _next(questions, scope, done):
+    while question := _next(asked, scope, done):
         done.add(question.review.id)
         for line in _told(question):
             say(line)
@@ -176,16 +177,16 @@ def _in_turn(desk: _Desk, source: LogTarget, scope: str | None) -> None:
         if key == asking.QUIT:
             return
         if key != asking.SKIP and (decision := desk.answer(question, asking.KEYS[key])) is not None:
-            questions.decided(decision)
+            asked.decided(decision)
         say()
     note("no more open questions")
 
 
-def _next(questions: ReviewQuestions, scope: str | None, done: set[str]) -> ReviewQuestion | None:
+def _next(asked: ReviewQuestions, scope: str | None, done: set[str]) -> ReviewQuestion | None:
     """Return the newest open question that was not put yet; answers make others moot."""
     still = (
         one
-        for one in questions.all()
+        for one in asked.all()
         if one.state == "open"
         and one.review.id not in done
         and options.below(one.review.scope, scope)
@@ -246,21 +247,16 @@ def _column(title: str, memory: Memory) -> list[str]:
     return lines + [line for fact in facts for line in textwrap.wrap(fact, asking.WIDTH)]
 
 
-def _require_open(question: ReviewQuestion) -> None:
-    if question.state != "open":
-        raise options.UsageError(f"question {question.review.id} is closed: {_state(question)}")
-
-
 def _only(questions: Sequence[ReviewQuestion], identity: str, place: str) -> ReviewQuestion:
     by_id = {question.review.id: question for question in questions}
     return options.only(by_id, identity, what="question", place=place)
 
 
 async def _questions(source: LogTarget) -> tuple[ReviewQuestions, str]:
-    async with reviewing(source) as reviews:
-        return await reviews.questions(), reviews.place
+    async with reading(source) as reader:
+        return await questions(reader), reader.place
 
 
 async def _labels(source: LogTarget) -> list[Label]:
-    async with reviewing(source) as reviews:
-        return await reviews.labels()
+    async with reading(source) as reader:
+        return await labels(reader)

@@ -77,8 +77,10 @@ def _add_reading(app: FastAPI, desk: Desk) -> None:
     async def memories(asked: Annotated[Listed, Query()], request: Request) -> Memories:
         """List the memories of a scope, oldest first, page by page."""
         desk.permit(request, "read", asked.scope, "scope")
-        part = await life.listed(asked.scope, asked.limit, asked.after, retired=asked.retired)
-        return Memories(memories=tuple(part.memories), after=part.after)
+        part, after = await life.listed(
+            asked.scope, asked.limit, asked.after, retired=asked.retired
+        )
+        return Memories(memories=tuple(part), after=after)
 
     @app.post("/v1/memories/search", summary="Search a scope")
     async def search(asked: Search, request: Request) -> SearchResult:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from streams.clock.stopwatch import countdown
 from streams.clock.system import SystemClock
 from streams.embedding.remembering import RememberingEmbedder
-from streams.model.ports import SearchableLog
 from streams.recall.app.loading import Loading
 from streams.recall.core.recall import CountTokens
 from streams.stage.flow.judging import Judging
@@ -29,7 +28,6 @@ class Resources:
     """
 
     client: Callable[[], Client]
-    log: SearchableLog
     reader: StoreReader
     loading: Loading
     judging: Judging
@@ -53,7 +51,6 @@ async def holding(
             client, remembering = StoreClient(pipeline, reader), RememberingEmbedder(embedder)
             yield Resources(
                 lambda: client,
-                log,
                 reader,
                 Loading(client.index, remembering, judging, policy, settings.load),
                 judging,
@@ -86,7 +83,6 @@ async def connecting(
         remembering = RememberingEmbedder(chosen.embedder)
         yield Resources(
             client,
-            log,
             reader_of(log, target),
             Loading(client().index, remembering, judging, chosen.policy, settings.load),
             judging,

@@ -28,11 +28,11 @@ from streams.forget.app.forgetting import (
 from streams.inspect.app import story
 from streams.memory.app.queueing import Deciding, EventResult
 from streams.model.identity import decision_id, memory_id
-from streams.model.ports import Clock, SearchableLog, Unusable
+from streams.model.ports import Clock, Unusable
 from streams.recall.app.loading import Loading
 from streams.recall.app.recalling import SUGGESTED_FROM_MAX, RecallRequest, nothing, recalled
 from streams.recall.core.recall import CountTokens, PromptBlock
-from streams.reviews.app import Reviews, answer_to
+from streams.reviews.app import answer_to, questions
 from streams.stage.core.decide import target_of
 from streams.stage.core.ledger import touched
 from streams.stage.core.lineage import CannotUndo, UndoPlan, Wish
@@ -64,22 +64,6 @@ class DeclinedRequest(Exception):
 
 
 @dataclass(frozen=True)
-class LogHistory:
-    """The log, for what takes reading it: a store's at once, that of a cluster from its beginning."""
-
-    log: SearchableLog
-    reader: StoreReader
-
-
-@dataclass(frozen=True)
-class MemoryPage:
-    """A page of a scope's memories, oldest first; the next page starts behind `after`."""
-
-    memories: Sequence[KeptMemory]
-    after: str | None
-
-
-@dataclass(frozen=True)
 class UndoResult:
     """An undo and its decisions; no plan if only the rest of an earlier undo was decided on."""
 
@@ -103,10 +87,12 @@ class Lifecycle:
         deciding: Deciding,
         count: CountTokens,
         clock: Clock,
-        past: LogHistory | None = None,
+        past: StoreReader | None = None,
         means: PlanningDependencies | None = None,
     ) -> None:
-        """`past` is None where nothing is done that takes reading the log.
+        """`past` reads the log: a store's at once, that of a cluster from its beginning.
+
+        It is None where nothing is done that takes reading the log.
 
         `means` are to forget with; only the one who writes a store has them at hand.
         """
@@ -133,8 +119,8 @@ class Lifecycle:
 
     async def listed(
         self, scope: ScopeName, limit: int, after: str | None, *, retired: bool
-    ) -> MemoryPage:
-        """Return the memories of a scope behind `after`, oldest first."""
+    ) -> tuple[list[KeptMemory], str | None]:
+        """Return a page of a scope's memories, oldest first; the next is behind `after`."""
         start = None if after is None else _place_of(after)
         index = await self.loading.index()
         stored = [one async for one in index.scan(scope)]
@@ -142,7 +128,7 @@ class Lifecycle:
         shown = [one for one in every if one.live or (retired and not is_forgotten(one))]
         behind = sorted((one for one in shown if start is None or _place(one) > start), key=_place)
         part = [kept(memory, known) for memory in behind[:limit]]
-        return MemoryPage(part, _written(part[-1]) if len(part) < len(behind) else None)
+        return part, _written(part[-1]) if len(part) < len(behind) else None
 
     async def recall(
         self, asked: RecallRequest, named: Callable[[ScopeName], bool]
@@ -162,7 +148,7 @@ class Lifecycle:
 
     async def decision(self, identity: DecisionId) -> Decision:
         """Return the decision that has an id."""
-        found = await self.past("explain a decision").reader.on_events([identity])
+        found = await self.past("explain a decision").on_events([identity])
         if identity not in found:
             raise unknown("decision", identity)
         return found[identity]
@@ -171,18 +157,18 @@ class Lifecycle:
         self, scope: ScopeName, kind: str | None, limit: int, after: int | None
     ) -> tuple[list[LoggedDecision], int | None]:
         """Return a page of the decisions on a scope, the newest first; the next is behind `after`."""
-        reader = self.past("list decisions").reader
+        reader = self.past("list decisions")
         found = await reader.newest_of(scope, kind, after, limit + 1)
         part = found[:limit]
         return part, part[-1].offset if len(found) > limit else None
 
     async def story(self, decision: Decision) -> list[str]:
         """Tell a decision in plain words, line by line."""
-        return await story(self.past("explain a decision").reader, decision)
+        return await story(self.past("explain a decision"), decision)
 
     async def history(self, identity: MemoryId) -> MemoryLineage:
         """Return the life of a memory."""
-        return await history(self.past("show a memory's history").reader, identity)
+        return await history(self.past("show a memory's history"), identity)
 
     async def add(self, events: Sequence[Remember]) -> list[EventResult]:
         """Decide on new events."""
@@ -237,7 +223,7 @@ class Lifecycle:
 
     async def undo(self, identity: DecisionId, author: str, note: str) -> UndoResult:
         """Take a decision back, with what rests on it."""
-        reader = self.past("undo a decision").reader
+        reader = self.past("undo a decision")
         async with self.deciding.alone() as decide:
             try:
                 plan = await planned(reader, identity, Wish(author, self.now(), note))
@@ -269,8 +255,7 @@ class Lifecycle:
 
     async def questions(self) -> list[ReviewQuestion]:
         """Return every question to a person, the newest first."""
-        past = self.past("list reviews")
-        return (await Reviews(past.log, past.reader).questions()).all()
+        return (await questions(self.past("list reviews"))).all()
 
     async def answer(
         self, question: ReviewQuestion, verdict: str, author: str, note: str
@@ -295,8 +280,8 @@ class Lifecycle:
             raise changed(about)
         return told
 
-    def past(self, what: str) -> LogHistory:
-        """Return the log. Raises DeclinedRequest where it is not read; `what` takes reading it."""
+    def past(self, what: str) -> StoreReader:
+        """Return the reader of the log. Raises DeclinedRequest where it is not read; `what` takes reading it."""
         if self._past is None:
             raise _not_here(what)
         return self._past

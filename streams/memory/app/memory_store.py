@@ -37,7 +37,7 @@ from streams.model.ports import Index, NoStore
 from streams.recall.app import loading, recalling
 from streams.recall.app.loading import SearchResult
 from streams.recall.core.recall import PromptBlock
-from streams.reviews.app import Reviews, answer_to
+from streams.reviews.app import answer_to, questions
 from streams.stage.core.decide import target_of
 from streams.stage.core.lineage import Wish
 from streams.stage.core.reviewing import ReviewQuestion
@@ -320,7 +320,7 @@ class MemoryStore:
         if own is None:
             raise TypeError("an event has no decision")
         if isinstance(own, Reject):
-            why = await why_set_aside(self._held.log, own)
+            why = await why_set_aside(self._held.reader.log, own)
             raise UsageError(f"{why}", why.field)
         if is_out_of_date(own):
             raise UsageError(f"nothing was changed: {told(own).why}")
@@ -353,8 +353,7 @@ class MemoryStore:
             return decided
 
     async def _questions(self) -> list[ReviewQuestion]:
-        held = self._held
-        return (await Reviews(held.log, held.reader).questions()).all()
+        return (await questions(self._held.reader)).all()
 
     async def _answer(self, identity: str, verdict: str, wish: Wish) -> ExplainedDecision:
         async with self._changing() as held:
@@ -390,7 +389,9 @@ class MemoryStore:
                 meant, key = await in_full(wanted, self._held.reader), await self._key()
                 held, chosen = self._held, self._chosen
                 means = PlanningDependencies(key, chosen.policy, chosen.embedder, held.judging)
-                forgot = await forget_with(held.client(), held.log, means, meant, wish, self._note)
+                forgot = await forget_with(
+                    held.client(), held.reader.log, means, meant, wish, self._note
+                )
             except UnknownTarget as error:
                 raise UnknownId(str(error)) from error
             require_decided(forgot.responses, self._wait)

@@ -1,14 +1,14 @@
 """Opens the memories of a store, or of a cluster."""
 
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 
 from streams.clock.system import SystemClock
 from streams.forget.app.forgetting import PlanningDependencies, key_of
 from streams.log.threads import abandonable
 from streams.memory.app.holding import connecting, holding
-from streams.memory.app.lifecycle import Lifecycle, LogHistory
+from streams.memory.app.lifecycle import Lifecycle
 from streams.memory.app.memory_store import MemoryStore
 from streams.memory.app.queueing import Cluster, Queue
 from streams.recall.app.loading import loading, require_judge
@@ -58,10 +58,9 @@ async def _of_store(settings: Settings, report: Callable[[str], None]) -> AsyncG
     target = LogTarget.of_store(chosen.settings)
     async with holding(target, chosen, report, forgets=True) as held:
         means = PlanningDependencies(key_of(target), chosen.policy, chosen.embedder, held.judging)
-        past = LogHistory(held.log, held.reader)
-        queue = Queue(held.client(), held.log, masked=chosen.policy.screens)
+        queue = Queue(held.client(), held.reader.log, masked=chosen.policy.screens)
         try:
-            yield Lifecycle(held.loading, queue, held.count, SystemClock(), past, means)
+            yield Lifecycle(held.loading, queue, held.count, SystemClock(), held.reader, means)
         finally:
             await queue.close()
 
@@ -73,9 +72,7 @@ async def _of_cluster(
     """Yield the operations on memories over Kafka and the services' memories."""
     settings = target.settings
     await wiring.partitions(settings.kafka)  # raises if the topics are not valid
-    async with AsyncExitStack() as stack:
-        cluster = await stack.enter_async_context(opened(target))
-        found = await stack.enter_async_context(loading(target, report=report))
+    async with opened(target) as cluster, loading(target, report=report) as found:
         waiting = Waiting(lambda: settings.api.decision_seconds)
         index = found.index
         deciding = Cluster(
@@ -84,5 +81,5 @@ async def _of_cluster(
             cluster,
         )
         count = wiring.token_counter(settings.embedder, report)
-        past = LogHistory(cluster, reader_of(cluster, target)) if reads_past else None
+        past = reader_of(cluster, target) if reads_past else None
         yield Lifecycle(found, deciding, count, SystemClock(), past)

@@ -83,6 +83,11 @@ class StoreReader:
         self.place = place
         self._policy = policy
 
+    @property
+    def log(self) -> SearchableLog:
+        """The log that it reads."""
+        return self._log
+
     async def decisions(self, newest: int | None = None) -> AsyncIterator[LoggedDecision]:
         """Yield every decision that counts, or the `newest` of each partition, in log order."""
         for partition in range(await self._log.partitions(DECISIONS.name)):

@@ -21,7 +21,6 @@ from schemas.decisions import (
     Verdict,
 )
 from schemas.topics import DECISIONS
-from streams.memory.app.lifecycle import LogHistory
 from streams.model.identity import review_id
 from streams.model.verdict import FOREIGN, of_one_memory
 from streams.stage.core.explain import RATHER_ONE
@@ -33,7 +32,7 @@ from streams.stage.flow.decisions import (
     is_decision,
     read_decision,
 )
-from streams.store.app.reading import pages
+from streams.store.app.reading import StoreReader, pages
 from streams.text.judge.weighing import ONE_MEMORY
 
 LINES_MAX = 200_000
@@ -78,7 +77,7 @@ class DoubtfulPair:
 class Chronicle:
     """Reads what was decided since it was last asked. For one event loop."""
 
-    def __init__(self, past: LogHistory) -> None:
+    def __init__(self, past: StoreReader) -> None:
         self._log = past.log
         self._readers: dict[int, DecisionsReader] = {}
         self._reading = asyncio.Lock()

@@ -13,12 +13,12 @@ from pydantic import Field
 
 from schemas.base import DecisionName, MemoryName, Record, Scope, ScopeName, Text
 from schemas.decisions import KINDS, Marker, Reason
-from schemas.memories import Memory
 from streams.api.app.access import Grant
 from streams.api.app.desk import Desk
 from streams.model.scope import lies_in
 from streams.recall.app.loading import SearchRequest
 from streams.stage.core.ledger import touched
+from streams.store.app.conflicts import KeptMemory
 from streams.web.app.chronicle import CONTRADICTION, Chronicle, ChronicleLine
 from streams.web.app.doubts import Doubts, PairFilter
 from streams.web.app.forms import session_of
@@ -81,7 +81,7 @@ def _add_memories(app: FastAPI, desk: Desk, chronicle: Chronicle) -> None:
     @app.get("/memories")
     async def memories(request: Request, sought: Annotated[MemoryQuery, Query()]) -> Response:
         """List a scope's memories, or search it."""
-        found, listed, after = None, list[Memory](), None
+        found, listed, after = None, list[KeptMemory](), None
         if sought.scope:
             desk.permit(request, "read", sought.scope, "scope")
         if sought.scope and sought.query:
@@ -89,8 +89,7 @@ def _add_memories(app: FastAPI, desk: Desk, chronicle: Chronicle) -> None:
             found = await life.loading.search(asked)
         elif sought.scope:
             start = sought.after or None
-            part = await life.listed(sought.scope, _LISTED, start, retired=sought.retired)
-            listed, after = list(part.memories), part.after
+            listed, after = await life.listed(sought.scope, _LISTED, start, retired=sought.retired)
         own = _scopes(await chronicle.level(), session_of(request).grant, "")[:_SCOPES]
         return page(
             request,
