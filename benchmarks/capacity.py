@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from pathlib import Path
@@ -190,7 +190,7 @@ async def measure(policy: Policy, means: DecidingDependencies) -> Costs:
     Seconds are CPU time over all cores.
     """
     events = _events(EVENTS)
-    known = means.knowing()
+    known = replace(means.knowing(), batch_records=_BATCH)
     texts = [event.text for event in events]
 
     async def encode() -> None:
@@ -200,7 +200,7 @@ async def measure(policy: Policy, means: DecidingDependencies) -> Costs:
     decided: list[Decision] = []
 
     async def decide() -> None:
-        decided.extend(await decide_in_memory(events, policy, known, batch_records=_BATCH))
+        decided.extend(await decide_in_memory(events, policy, known))
 
     encoding, deciding = await _seconds(encode), await _seconds(decide)
     with tempfile.TemporaryDirectory() as directory:

@@ -190,8 +190,8 @@ async def _groups(
     """Consolidate in memory; return the id of the memory that represents each text, and the cost."""
     policy, stays = policies.load("default"), dict[str, str]()
     async with wiring.judging(Settings(), SystemClock()) as judging:
-        means = DecidingDependencies(Given(vectors), judging)
-        apart = DryRunClient(policies.load("keep-both"), means, 512)
+        means = DecidingDependencies(Given(vectors), judging, batch_records=512)
+        apart = DryRunClient(policies.load("keep-both"), means)
         said = [_said(event, number) for number, event in enumerate(events)]
         await apart.submit(said)
         kept = [stored async for stored in (await apart.index()).scan()]

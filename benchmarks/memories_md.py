@@ -191,9 +191,7 @@ def _cleaned(loop: asyncio.AbstractEventLoop, count: int) -> Cost:
 async def _clean(document: Document) -> None:
     chosen = settings.load({})
     async with means(chosen, print) as given:
-        await cleaning.clean(
-            document, POLICY, given, world="bench", batch_records=chosen.run.batch_records
-        )
+        await cleaning.clean(document, POLICY, given, world="bench")
 
 
 def _file(count: int) -> Document:

@@ -128,14 +128,14 @@ async def _measure(policy: Policy, limit: int | None) -> Results:
     async with dry_run.means(settings.load({}), print) as given:
         model = given.embedder.model.replace("/", "--")
         cached = CachedEmbedder(given.embedder, CACHE / f"{model}.npz")
-        means = replace(given, embedder=cached)
+        means = replace(given, embedder=cached, batch_records=BATCH)
         try:
             for name, pairs, goals in _sets(results, limit):
-                made = await evaluate(pairs, policy, means, batch_records=BATCH)
+                made = await evaluate(pairs, policy, means)
                 results.evaluations[name] = made
                 _point(results, name, made.rows, goals)
                 if name == "mixed":
-                    judged = await evaluate(pairs, everything(policy), means, batch_records=BATCH)
+                    judged = await evaluate(pairs, everything(policy), means)
                     _ranking(results, judged.rows)
         finally:
             cached.save()
@@ -327,14 +327,14 @@ async def _on_a_stream(
         for number, row in enumerate(rows)
     ]
     # Load the judge's model and lexicon beforehand; the embedding model is already loaded.
-    await decide_in_memory(events[:_WARM], policy, means, batch_records=BATCH)
+    await decide_in_memory(events[:_WARM], policy, means)
     for name, one, goal in (
         ("", policy, "≤ 60 %"),
         (", the cheap part alone", _cheap(policy), "≤ 25 %"),
     ):
         clocked, judging = ClockedEmbedder(means.embedder), ClockedJudging(means.judging)
         timed = replace(means, embedder=clocked, judging=judging)
-        await decide_in_memory(events, one, timed, batch_records=BATCH)
+        await decide_in_memory(events, one, timed)
         told = (
             f"{judging.seconds / clocked.seconds:.0%} of {clocked.seconds:.1f} s, {judging.pairs:,} "
             "pairs near enough to be judged"

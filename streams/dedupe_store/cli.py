@@ -253,7 +253,6 @@ async def _made(
                 policy,
                 given,
                 place=place,
-                batch_records=settings.run.batch_records,
                 done=lambda count: meter.advance(count, len(found)),
             )
 

@@ -78,7 +78,7 @@ async def store(_: pytest.FixtureRequest, path: Path, rules: Policy) -> AsyncGen
 
 @asynccontextmanager
 async def dry_run(_: pytest.FixtureRequest, __: Path, rules: Policy) -> AsyncGenerator[Client]:
-    yield DryRunClient(rules, DecidingDependencies(EMBEDDER, judging()), batch_records=2)
+    yield DryRunClient(rules, DecidingDependencies(EMBEDDER, judging(), batch_records=2))
 
 
 @asynccontextmanager

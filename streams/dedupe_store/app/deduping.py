@@ -135,7 +135,6 @@ async def dedupe(
     means: DecidingDependencies,
     *,
     place: str,
-    batch_records: int,
     done: Callable[[int], None] = lambda _: None,
 ) -> DedupeResult:
     """Return the result of deduplicating rows; change nothing.
@@ -146,7 +145,7 @@ async def dedupe(
     known, chosen = means.knowing(), for_repeats(policy)
     read = [_read(content, columns, number) for number, content in enumerate(rows, 1)]
     said = [(row, row.said) for row in read if isinstance(row.said, Remember)]
-    client = DryRunClient(chosen, known, batch_records)
+    client = DryRunClient(chosen, known)
     events = [event for _, event in said]
     decided = decisions_of(await client.submit(events, done))
     consolidated = await Consolidation(

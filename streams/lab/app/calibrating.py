@@ -65,7 +65,6 @@ async def calibrate(
     name: str,
     wanted: float,
     origin: Origin,
-    batch_records: int,
     done: Callable[[int], None] = lambda _: None,
 ) -> CalibrationResult:
     """Fit bands and thresholds on one half of the pairs, and measure the policy on both.
@@ -82,7 +81,7 @@ async def calibrate(
     halves: tuple[list[LabelledPair], list[LabelledPair]] = ([], [])
     for pair in pairs:
         halves[not in_first_half(pair.event.text, pair.memory.text)].append(pair)
-    samples = await _samples(halves[0], base, known, batch_records, done)
+    samples = await _samples(halves[0], base, known, done)
     try:
         found = fit(samples, base, wanted)
     except TooFewPairs as few:
@@ -99,9 +98,7 @@ async def calibrate(
     policy = parse(as_toml({**fitted(base, found), "calibration": calibration}))
     results: list[Measures] = []
     for half in halves:
-        made = await evaluate(
-            LabelledRows(pairs=half), policy, known, batch_records=batch_records, done=done
-        )
+        made = await evaluate(LabelledRows(pairs=half), policy, known, done)
         results.append(measured(made.rows, "ours"))
     _require(results[0].rates["hidden_rate"], wanted)
     return CalibrationResult(policy, found, *results)
@@ -145,17 +142,13 @@ async def answered(reader: StoreReader) -> list[LabelledPair]:
 
 
 async def _samples(
-    pairs: Sequence[LabelledPair],
+    pairs: list[LabelledPair],
     base: Policy,
     known: DecidingDependencies,
-    batch_records: int,
     done: Callable[[int], None],
 ) -> list[Sample]:
     """Judge every pair that any bands could reach, and return the samples to fit on."""
-    open_ = everything(base)
-    made = await evaluate(
-        LabelledRows(pairs=list(pairs)), open_, known, batch_records=batch_records, done=done
-    )
+    made = await evaluate(LabelledRows(pairs=pairs), everything(base), known, done)
     return [sample(Truth(row.label), row.similarity or 0.0, row.compared) for row in made.rows]
 
 

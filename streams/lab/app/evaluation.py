@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 
-from schemas.decisions import Change, Compared, Decision, Ignore, Insert, Marker, Reason, Revision
+from schemas.decisions import Change, Compared, Ignore, Insert, Marker, Reason, Revision
 from schemas.memories import Memory
 from streams.lab.app.clusters import Clusters, by_threshold
 from streams.lab.app.evaluated import EvaluatedRow, Evaluation, Item, StreamGrowth
@@ -38,8 +38,6 @@ async def evaluate(
     labelled: LabelledRows,
     policy: Policy,
     means: DecidingDependencies,
-    *,
-    batch_records: int,
     done: Done = lambda _: None,
 ) -> Evaluation:
     """Decide on every row as `memsieve run` would, and grade the decisions.
@@ -52,9 +50,9 @@ async def evaluate(
     made.rejected = len(labelled.refused)
     for start in range(0, len(labelled.pairs), _CHUNK):
         chunk = labelled.pairs[start : start + _CHUNK]
-        await _evaluate_pairs(made, chunk, without_brake(policy), known, batch_records, done)
+        await _evaluate_pairs(made, chunk, without_brake(policy), known, done)
     if labelled.stream:
-        await _evaluate_stream(made, labelled.stream, policy, known, batch_records, done)
+        await _evaluate_stream(made, labelled.stream, policy, known, done)
     return made
 
 
@@ -63,7 +61,6 @@ async def _evaluate_pairs(
     pairs: Sequence[LabelledPair],
     policy: Policy,
     known: DecidingDependencies,
-    batch_records: int,
     done: Done,
 ) -> None:
     """Decide on all memories first, then on all events."""
@@ -75,9 +72,7 @@ async def _evaluate_pairs(
         done(max(0, seen + count - len(pairs)) - max(0, seen - len(pairs)))
         seen += count
 
-    decided = await decide_in_memory(
-        events, policy, known, batch_records=batch_records, done=advance
-    )
+    decided = await decide_in_memory(events, policy, known, advance)
     for pair, stored, decision in zip(pairs, decided, decided[len(pairs) :], strict=False):
         if isinstance(decision, Marker | Revision) or not isinstance(stored, Insert):
             made.rejected += 1
@@ -149,15 +144,12 @@ async def _evaluate_stream(
     stream: Sequence[LabelledEvent],
     policy: Policy,
     known: DecidingDependencies,
-    batch_records: int,
     done: Done,
 ) -> None:
     """Decide on the events in order, by the policy and by the cosine threshold."""
     events = [one.event for one in stream]
     started = time.perf_counter()
-    decided: Sequence[Decision] = await decide_in_memory(
-        events, policy, known, batch_records=batch_records, done=done
-    )
+    decided = await decide_in_memory(events, policy, known, done)
     seconds = time.perf_counter() - started
     vectors = [one.vector for one in await known.embedder.embed([event.text for event in events])]
     clusters = Clusters()

@@ -102,8 +102,6 @@ async def decided(
     events: Sequence[Event],
     policies: Mapping[str, Policy],
     means: DecidingDependencies,
-    *,
-    batch_records: int,
     done: Callable[[int], None] = lambda _: None,
 ) -> list[TrialResult]:
     """Decide on events as `memsieve run` does in an empty store, under each policy, by name.
@@ -114,11 +112,10 @@ async def decided(
     """
     known = means.knowing()
     trials = [
-        (Trial(name, policy), DryRunClient(policy, known, batch_records))
-        for name, policy in policies.items()
+        (Trial(name, policy), DryRunClient(policy, known)) for name, policy in policies.items()
     ]
-    for start in range(0, len(events), batch_records):
-        batch = events[start : start + batch_records]
+    for start in range(0, len(events), known.batch_records):
+        batch = events[start : start + known.batch_records]
         for trial, client in trials:
             responses = await client.submit(batch, done)
             trial.take([one.own for one in responses if one.own is not None])
@@ -130,15 +127,10 @@ async def _live(client: DryRunClient) -> int:
 
 
 async def agreement(
-    answers: Sequence[LabelledPair],
-    policy: Policy,
-    means: DecidingDependencies,
-    *,
-    batch_records: int,
+    answers: Sequence[LabelledPair], policy: Policy, means: DecidingDependencies
 ) -> Proportion:
     """Return how many of a person's answers a policy agrees with, pair by pair."""
-    labelled = LabelledRows(pairs=list(answers))
-    made = await evaluate(labelled, policy, means, batch_records=batch_records)
+    made = await evaluate(LabelledRows(pairs=list(answers)), policy, means)
     agreed = sum(agrees(Truth(row.label), row.ours) for row in made.rows)
     return Proportion(agreed, len(made.rows))
 

@@ -89,7 +89,6 @@ async def _calibrate(
                 name=name,
                 wanted=wanted,
                 origin=origin,
-                batch_records=settings.run.batch_records,
                 done=lambda count: meter.advance(count, total),
             )
 

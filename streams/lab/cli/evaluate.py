@@ -90,7 +90,6 @@ async def _evaluate(found: LabelledRows, policy: Policy, settings: Settings) -> 
                 found,
                 policy,
                 given,
-                batch_records=settings.run.batch_records,
                 done=lambda count: meter.advance(count, total),
             )
 

@@ -164,7 +164,6 @@ class _Deciding:
 
     runner: asyncio.Runner
     means: DecidingDependencies
-    batch_records: int
 
     def on_rows(self, taken: TrialInput, chosen: Mapping[str, Policy]) -> list[TrialResult]:
         """Decide on the rows under each policy."""
@@ -175,7 +174,6 @@ class _Deciding:
                     taken.events,
                     chosen,
                     self.means,
-                    batch_records=self.batch_records,
                     done=lambda count: meter.advance(count, total),
                 )
             )
@@ -185,9 +183,7 @@ class _Deciding:
     ) -> dict[str, Proportion]:
         """Return how many answers each policy agrees with; nothing where there are none."""
         return {
-            name: self.runner.run(
-                trying.agreement(answers, one, self.means, batch_records=self.batch_records)
-            )
+            name: self.runner.run(trying.agreement(answers, one, self.means))
             for name, one in chosen.items()
             if answers
         }
@@ -200,7 +196,7 @@ def _deciding(settings: Settings) -> Generator[_Deciding]:
         stack = AsyncExitStack()
         try:
             opened = runner.run(stack.enter_async_context(means(settings, note)))
-            yield _Deciding(runner, opened.knowing(), settings.run.batch_records)
+            yield _Deciding(runner, opened.knowing())
         finally:
             runner.run(stack.aclose())
 

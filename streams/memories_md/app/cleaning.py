@@ -153,7 +153,6 @@ async def clean(
     means: DecidingDependencies,
     *,
     world: str,
-    batch_records: int,
     done: Callable[[int], None] = lambda _: None,
 ) -> CleanedFile:
     """Return the result of cleaning a document.
@@ -169,10 +168,7 @@ async def clean(
     known, chosen = means.knowing(), for_repeats(policy)
 
     async def decide(asked: Sequence[tuple[LocatedEntry, Remember]], rules: Policy) -> None:
-        events = [event for _, event in asked]
-        decided = await decide_in_memory(
-            events, rules, known, batch_records=batch_records, done=done
-        )
+        decided = await decide_in_memory([event for _, event in asked], rules, known, done)
         work.take(unions([found for found, _ in asked], decided))
 
     await decide(work.open(), _of_the_same_words(chosen))

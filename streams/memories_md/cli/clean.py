@@ -90,7 +90,6 @@ async def _clean(text: str, policy: Policy, settings: Settings) -> CleanedFile:
                 policy,
                 given,
                 world=settings.sinks.memories_md_world,
-                batch_records=settings.run.batch_records,
                 done=lambda count: meter.advance(count, total),
             )
 

@@ -33,6 +33,7 @@ class DecidingDependencies:
 
     embedder: Embedder
     judging: Judging
+    batch_records: int = 500
 
     def knowing(self) -> "DecidingDependencies":
         """Return means that cache embeddings, so that no text is embedded twice."""
@@ -46,7 +47,7 @@ async def means(
     """Open what the settings name: the embedding model, the judges and the wording of merges."""
     embedder = wiring.embedder(settings.embedder, report)
     async with wiring.judging(settings, SystemClock()) as judging:
-        yield DecidingDependencies(embedder, judging)
+        yield DecidingDependencies(embedder, judging, settings.run.batch_records)
 
 
 class DryRunClient:
@@ -54,11 +55,9 @@ class DryRunClient:
 
     attempts_left = 0
 
-    def __init__(
-        self, policy: Policy, means: DecidingDependencies, batch_records: int = 500
-    ) -> None:
+    def __init__(self, policy: Policy, means: DecidingDependencies) -> None:
         self._index = ExactIndex()
-        self._batch_records = batch_records
+        self._batch_records = means.batch_records
         self._log = MemoryLog()
         for topic in TOPICS:
             self._log.create(topic.name, 1)
@@ -114,15 +113,13 @@ async def decide_in_memory(
     events: Sequence[Remember],
     policy: Policy,
     means: DecidingDependencies,
-    *,
-    batch_records: int,
     done: Callable[[int], None] = lambda _: None,
 ) -> list[Decision]:
     """Return the decisions on events in order, as `memsieve run` makes them in an empty store.
 
     `done` receives the number of events decided on since its last call.
     """
-    return decisions_of(await DryRunClient(policy, means, batch_records).submit(events, done))
+    return decisions_of(await DryRunClient(policy, means).submit(events, done))
 
 
 def without_brake(policy: Policy) -> Policy:

@@ -41,7 +41,7 @@ def keeping() -> Policy:
 
 
 def means(embedder: SentenceEmbedder) -> DecidingDependencies:
-    return DecidingDependencies(embedder, judging())
+    return DecidingDependencies(embedder, judging(), batch_records=2)
 
 
 def file(path: Path, *texts: str) -> tuple[FileSource, FieldMapping | None]:
@@ -58,7 +58,6 @@ async def test_each_policy_decides_on_every_row_and_no_text_is_embedded_twice() 
         said,
         {"joining": joining(), "keeping": keeping()},
         means(embedder),
-        batch_records=2,
         done=progress.append,
     )
     assert [(one.name, one.trial.fates[Fate.JOINED], one.memories) for one in tried] == [
@@ -98,7 +97,7 @@ def answers(**labels: str) -> list[LabelledPair]:
 async def test_a_policy_agrees_with_the_answers_that_it_decides_by() -> None:
     given = answers(bees="same", boats="distinct")
     for one, count in ((joining(), 2), (keeping(), 1)):
-        agreed = await trying.agreement(given, one, means(CountingEmbedder()), batch_records=8)
+        agreed = await trying.agreement(given, one, means(CountingEmbedder()))
         assert (agreed.count, agreed.of) == (count, 2)
 
 
