@@ -92,7 +92,8 @@ def _store(memsieve: Memsieve, tmp_path: Path, answers: int) -> None:
     """Make a store of facts, and answer that they are distinct."""
     texts = [f"The {thing} is in box {n}." for thing in THINGS for n in range(8)]
     write_events(tmp_path / "facts.jsonl", *texts)
-    assert memsieve("run", "facts.jsonl", "--store", "store").code == 0
+    keep = ("--policy", 'default {with_verdict.contradicts = "keep-both"}')
+    assert memsieve("run", "facts.jsonl", "--store", "store", *keep).code == 0
     memories = memsieve("memory", "list", "--store", "store", "--json").json()
     seen = [{"memory_id": one["id"], "content_key": one["content_key"]} for one in memories]
     rows = [
@@ -113,7 +114,7 @@ def _store(memsieve: Memsieve, tmp_path: Path, answers: int) -> None:
     (tmp_path / "answers.jsonl").write_text(
         "".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8"
     )
-    assert memsieve("run", "answers.jsonl", "--store", "store").code == 0
+    assert memsieve("run", "answers.jsonl", "--store", "store", *keep).code == 0
 
 
 @pytest.mark.covers("B42")

@@ -94,7 +94,7 @@ def test_each_row_is_told_with_its_decision(memsieve: Memsieve, pairs: Path) -> 
     assert [row["decision"] for row in rows] == [
         "reinforce",
         "insert",
-        "insert",
+        "replace",
         "merge",
         "reinforce",
     ]
