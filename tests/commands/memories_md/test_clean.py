@@ -161,9 +161,7 @@ def test_each_planted_repeat_is_reported_and_nothing_else(memsieve: Memsieve) ->
     assert list(Path().iterdir()) == [path]
 
 
-def test_what_the_default_policy_finds_by_its_judge_and_what_it_does_not(
-    memsieve: Memsieve,
-) -> None:
+def test_what_the_default_policy_finds_by_its_judge(memsieve: Memsieve) -> None:
     path = write(
         short(
             entry("Bridge", "The bridge sways as soon as three people stand on it."),
@@ -176,8 +174,8 @@ def test_what_the_default_policy_finds_by_its_judge_and_what_it_does_not(
         )
     )
     told = memsieve("dedupe", path, "--json").json()
-    assert joined(told) == {frozenset((3, 6))}
-    [bridge] = _members(told)
+    assert joined(told) == {frozenset((3, 6)), frozenset((9, 12))}
+    bridge, _ = _members(told)
     assert (bridge["line"], bridge["decided_at"]) == (3, 6)
     assert (bridge["judge"], bridge["verbatim"]) == ("built-in", False)
 

@@ -86,17 +86,17 @@ def test_another_policy_is_tried_without_keeping_anything(
     before = {path.name for path in tmp_path.iterdir()}
     args = ("--store", "store", "--policy", bolder, "--scope", "near", "--dry-run")
     shown = memsieve("store", "replay", "redecide", *args)
-    assert "insert     -> merge" in shown.out
+    assert "replace    -> merge" in shown.out
     assert f'"{NEAR[1]}"' in shown.out
     assert any(f'it then says "{text}"' in shown.out for text in JOINED)
     assert {path.name for path in tmp_path.iterdir()} == before
     told = memsieve("store", "replay", "redecide", *args, "--json").json()
     [changed] = [
-        one for one in told["kinds"] if (one["before"], one["after"]) == ("insert", "merge")
+        one for one in told["kinds"] if (one["before"], one["after"]) == ("replace", "merge")
     ]
     assert changed["changed"] == changed["events"] > 0
     [example] = [one for one in told["examples"] if one["after"]["event"]["text"] == NEAR[1]]
-    assert (example["before"]["kind"], example["after"]["kind"]) == ("insert", "merge")
+    assert (example["before"]["kind"], example["after"]["kind"]) == ("replace", "merge")
 
 
 def test_what_was_kept_can_be_compared_later(memsieve: Memsieve, bolder: str) -> None:
@@ -262,7 +262,7 @@ def test_a_shadow_tells_what_it_would_decide_otherwise(
     assert memsieve("run", "near2.jsonl", "--store", "store").code == 0
     assert process.stdout is not None
     difference = json.loads(process.stdout.readline())
-    assert difference["before"]["kind"] == "insert"
+    assert difference["before"]["kind"] == "replace"
     assert difference["after"]["kind"] == "merge"
     assert difference["after"]["event"]["scope"] == "acme/new"
     process.send_signal(signal.SIGINT)
