@@ -112,7 +112,8 @@ def _is_bad(said: ConsoleMessage) -> bool:
 
 async def _log_in(context: BrowserContext, page: Page) -> None:
     await page.goto("/review")
-    await page.keyboard.type("token of ana")  # the field has the focus
+    await expect(page.locator("input:focus")).to_be_visible()
+    await page.keyboard.type("token of ana")
     await page.keyboard.press("Enter")
     await page.wait_for_url("**/review")
     [cookie] = [one for one in await context.cookies() if one.get("name") == "memsieve-session"]
