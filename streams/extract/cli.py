@@ -111,7 +111,8 @@ def extract(
         tell = note if out == _STDOUT and not dry_run else say
         _show(counts, tell)
         if counts.refused and not dry_run:
-            _show_rejects(rejected, tell)
+            lie = "are not kept: name a file with --rejects"
+            tell(f"{'':<21}they {lie if rejected is None else f'lie in {rejected}'}")
     if counts.refused:
         raise typer.Exit(CODE)
 
@@ -219,8 +220,3 @@ def _show(counts: ExtractionCounts, tell: Callable[[str], None]) -> None:
     tell(f"known      {counts.known:>8,}   taken before")
     tell(f"declined   {counts.declined:>8,}   the model found nothing to remember")
     tell(f"set aside  {counts.refused:>8,}   could not be used; run the command again to retry")
-
-
-def _show_rejects(file: Path | None, tell: Callable[[str], None]) -> None:
-    where = "are not kept: name a file with --rejects" if file is None else f"lie in {file}"
-    tell(f"{'':<21}they {where}")

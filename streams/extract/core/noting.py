@@ -70,6 +70,6 @@ def _state(turn: Turn) -> dict[str, JsonValue]:
     told: dict[str, JsonValue] = {
         "location": None if place is None else place.id,
         LOCATION_NAME: None if place is None else place.name,
-        SCORE: score_change(turn.state),
+        SCORE: score_change(turn.state or State()),
     }
     return {name: value for name, value in told.items() if value is not None}

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from schemas.events import Remember
-from schemas.turns import Turn
+from schemas.turns import State, Turn
 from streams.extract.core.noting import event_of
 from streams.extract.core.stating import only_names
 from streams.extract.core.triggers import (
@@ -108,10 +108,11 @@ def _of_talk(sentence: str, on: set[Trigger]) -> str | None:
 
 def _of_world(turn: Turn, sentence: str, on: set[Trigger]) -> str:
     """Guess a category from what happened: the strongest trigger decides."""
-    change = score_change(turn.state) or 0
+    state = turn.state or State()
+    change = score_change(state) or 0
     if Trigger.DEATH in on or (Trigger.SCORE in on and change < 0):
         return "DANGER"
-    if Trigger.SCORE in on or (Trigger.INVENTORY in on and taken(turn.state)):
+    if Trigger.SCORE in on or (Trigger.INVENTORY in on and taken(state)):
         return "SUCCESS"
     if Trigger.LOCATION in on or Trigger.FIRST_VISIT in on:
         return "DISCOVERY"

@@ -115,41 +115,31 @@ class _Answer(Record):
     invalidates: tuple[_Invalidated, ...] = ()
 
 
-ANSWER: dict[str, JsonValue] = {
-    "type": "object",
-    "properties": {
-        # in this order, so that the findings lead to the memory instead of defending it
-        "reasoning": {"type": "string", "maxLength": REASONING_CHARACTERS},
-        "should_remember": {"type": "boolean"},
-        "category": {"type": "string"},
-        "memory_title": {"type": "string"},  # the prompt sets the length: grammars stay small
-        "memory_text": {"type": "string"},
-        "said_by": {"type": "string", "enum": ["user", "model", "world"]},
-        "persistence": {"type": "string", "enum": [str(one) for one in Persistence]},
-        "status": {"type": "string", "enum": ["active", "tentative"]},
-        "supersedes": {"type": "array", "items": {"type": "string"}},
-        "invalidates": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"id": {"type": "string"}, "reason": {"type": "string"}},
-                "required": ["id", "reason"],
-                "additionalProperties": False,
-            },
+_FIELDS: dict[str, JsonValue] = {
+    # in this order, so that the findings lead to the memory instead of defending it
+    "reasoning": {"type": "string", "maxLength": REASONING_CHARACTERS},
+    "should_remember": {"type": "boolean"},
+    "category": {"type": "string"},
+    "memory_title": {"type": "string"},  # the prompt sets the length: grammars stay small
+    "memory_text": {"type": "string"},
+    "said_by": {"type": "string", "enum": ["user", "model", "world"]},
+    "persistence": {"type": "string", "enum": [str(one) for one in Persistence]},
+    "status": {"type": "string", "enum": ["active", "tentative"]},
+    "supersedes": {"type": "array", "items": {"type": "string"}},
+    "invalidates": {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {"id": {"type": "string"}, "reason": {"type": "string"}},
+            "required": ["id", "reason"],
+            "additionalProperties": False,
         },
     },
-    "required": [
-        "reasoning",
-        "should_remember",
-        "category",
-        "memory_title",
-        "memory_text",
-        "said_by",
-        "persistence",
-        "status",
-        "supersedes",
-        "invalidates",
-    ],
+}
+ANSWER: dict[str, JsonValue] = {
+    "type": "object",
+    "properties": _FIELDS,
+    "required": list(_FIELDS),
     "additionalProperties": False,
 }
 """The JSON Schema of an answer."""

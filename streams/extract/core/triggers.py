@@ -6,7 +6,7 @@ is certain; a conversation's from the user's words, in English.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -71,21 +71,16 @@ def fired(turn: Turn, heard: Sequence[Utterance], rules: TriggerRules) -> tuple[
     )
 
 
-def score_change(state: State | None) -> int | None:
+def score_change(state: State) -> int | None:
     """Return the change of the score; None if it is unknown."""
-    if state is None or state.score_before is None or state.score_after is None:
+    if state.score_before is None or state.score_after is None:
         return None
     return state.score_after - state.score_before
 
 
-def taken(state: State | None) -> list[str]:
+def taken(state: State) -> list[str]:
     """Return what was not carried before."""
-    return _more(state, lambda known: (known.inventory_after, known.inventory_before))
-
-
-def dropped(state: State | None) -> list[str]:
-    """Return what is no longer carried."""
-    return _more(state, lambda known: (known.inventory_before, known.inventory_after))
+    return _more(state.inventory_after, state.inventory_before)
 
 
 def talk_triggers(sentence: str) -> Iterator[Trigger]:
@@ -122,23 +117,17 @@ def _shown(place: Place) -> str:
 
 
 def _inventory(state: State) -> str | None:
-    told = [
-        f"{what} {', '.join(things)}"
-        for what, things in (("taken", taken(state)), ("dropped", dropped(state)))
-        if things
-    ]
+    dropped = _more(state.inventory_before, state.inventory_after)
+    changes = {"taken": taken(state), "dropped": dropped}
+    told = [f"{what} {', '.join(things)}" for what, things in changes.items() if things]
     return "; ".join(told) or None
 
 
-def _more(
-    state: State | None,
-    sides: Callable[[State], tuple[tuple[str, ...] | None, tuple[str, ...] | None]],
-) -> list[str]:
+def _more(more: Sequence[str] | None, less: Sequence[str] | None) -> list[str]:
     """Return what one side has more of than the other; nothing if one is unknown."""
-    more, less = (None, None) if state is None else sides(state)
-    return (
-        [] if more is None or less is None else sorted((Counter(more) - Counter(less)).elements())
-    )
+    if more is None or less is None:
+        return []
+    return sorted((Counter(more) - Counter(less)).elements())
 
 
 def _long_response(heard: Sequence[Utterance], characters_max: int) -> str | None:

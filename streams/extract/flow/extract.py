@@ -88,8 +88,10 @@ class Maker:
         Returns NoAnswer if the model was not asked or said nothing: a retry with the same `asking`
         may succeed later. Raises NoServer if the model's server refuses the request.
         """
-        if self.model is None or not looked.fired:
-            return self._verbatim(looked)
+        if not looked.fired:
+            return ()
+        if self.model is None:
+            return sentences.events_of(looked.turn, looked.heard, looked.fired, self.lexicon())
         material = Material(
             turn=looked.turn,
             fired=looked.fired,
@@ -113,11 +115,6 @@ class Maker:
     async def close(self) -> None:
         if self.model is not None:
             await self.model.close()
-
-    def _verbatim(self, looked: ExaminedTurn) -> tuple[Remember, ...]:
-        if not looked.fired:
-            return ()
-        return sentences.events_of(looked.turn, looked.heard, looked.fired, self.lexicon())
 
     def is_known(self, turn: Turn, notes: Notes) -> bool:
         """Return whether a model has made an event from a turn before, in whatever words."""

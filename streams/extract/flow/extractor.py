@@ -246,10 +246,10 @@ class Extractor:
 
 
 def _unreadable(read: Sequence[_Read]) -> list[TurnResult]:
-    found = [(record, said) for record, said in read if isinstance(said, Poison)]
     return [
-        TurnResult(record.place, letter=dead_letter(record, Stage.DECODE, poison))
-        for record, poison in found
+        TurnResult(record.place, letter=dead_letter(record, Stage.DECODE, said))
+        for record, said in read
+        if isinstance(said, Poison)
     ]
 
 

@@ -3,7 +3,6 @@
 import fcntl
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from schemas.codec import DEAD_LETTER, EVENT, Unreadable
@@ -42,12 +41,7 @@ class EventLines:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _read(self, path: Path) -> list[Event]:

@@ -17,7 +17,7 @@ _TOKENS_MAX = (
 
 
 class LlmExtractor:
-    """Asks for one memory of a turn.
+    """Implements port.Extracting: asks for one memory of a turn.
 
     Answers to the same question may differ in wording, depending on `temperature`.
     """
@@ -32,11 +32,6 @@ class LlmExtractor:
     async def extract(
         self, material: Material, refused: str | None = None
     ) -> Remember | Abstention | RejectedAnswer | NoAnswer:
-        """Return the event that the model makes from a turn, or why there is none.
-
-        `refused` says why the previous answer was rejected. Never raises because of a turn's
-        content.
-        """
         fenced = FencedData.of(synthesis.shown(material, refused), self._prompt)
         values = {
             "begin": fenced.begin,
