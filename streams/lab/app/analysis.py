@@ -1,7 +1,7 @@
 """Analysis of a whole store or file: how redundant it is, and whether it grows healthily."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -17,6 +17,7 @@ from streams.consolidate.core.redundancy import (
     Supersession,
     supersession,
 )
+from streams.lab.app.evaluated import rounded
 from streams.lab.app.labelled import Unmeasurable, event_of_row
 from streams.model.embedding import Vector
 from streams.model.ports import Embedder, Poison
@@ -27,7 +28,6 @@ from streams.store.world.files import FileSource
 _WORST_SCOPES = 10
 _SCOPE_EVENTS_MIN = 20
 """Rates of scopes with fewer events are not meaningful."""
-_DECIMALS = 4
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Analysis:
             "growth": None if self.history is None else _growth(self.history),
             "health": None if self.history is None else _health(self.history),
             "supersession": None if self.chains is None else _chains(self.chains),
-            "observations_average": _rounded(self.observations),
+            "observations_average": rounded(self.observations),
         }
 
 
@@ -92,7 +92,8 @@ async def of_file(
     """Analyse rows or events as if each were a memory. Raises Unmeasurable at a bad row."""
     by_scope: dict[ScopeName, list[Vector]] = {}
     rows = 0
-    for batch in _batches(_events(source), batch_records):
+    events = _events(source)
+    while batch := list(islice(events, batch_records)):
         embedded = await embedder.embed([event.text for event in batch])
         for event, made in zip(batch, embedded, strict=True):
             by_scope.setdefault(event.scope, []).append(made.vector)
@@ -122,18 +123,13 @@ def _events(source: FileSource) -> Iterator[Remember]:
         yield event_of_row(line.row, place, line.number)
 
 
-def _batches(events: Iterator[Remember], size: int) -> Iterator[Sequence[Remember]]:
-    while batch := list(islice(events, size)):
-        yield batch
-
-
 def _pairs(crowding: Crowding, threshold: float) -> dict[str, Any]:
     near = crowding.near[threshold]
     return {
         "threshold": threshold,
         "pairs": crowding.pairs[threshold],
         "memories": near,
-        "share": _rounded(near / crowding.memories) if crowding.memories else None,
+        "share": rounded(near / crowding.memories) if crowding.memories else None,
     }
 
 
@@ -146,7 +142,7 @@ def _growth(history: LogStatistics) -> dict[str, Any]:
         "days": days,
         "events": history.overall.events,
         "live": history.overall.live,
-        "size_reduction": _rounded(history.overall.removal_rate),
+        "size_reduction": rounded(history.overall.removal_rate),
     }
 
 
@@ -163,8 +159,8 @@ def _removal(removal: Removal) -> dict[str, Any]:
         "memories_before": removal.events,
         "memories_after": removal.live,
         "removed_count": removal.removed,
-        "removal_rate": _rounded(removal.removal_rate),
-        "merge_rate": _rounded(removal.merge_rate),
+        "removal_rate": rounded(removal.removal_rate),
+        "merge_rate": rounded(removal.merge_rate),
         "status": removal.status,
     }
 
@@ -173,11 +169,7 @@ def _chains(chains: Supersession) -> dict[str, Any]:
     return {
         "superseded": chains.superseded,
         "depth_max": chains.depth_max,
-        "depth_mean": _rounded(chains.depth_mean),
+        "depth_mean": rounded(chains.depth_mean),
         "without_live_successor": len(chains.without_live_successor),
         "examples": list(chains.without_live_successor[:_WORST_SCOPES]),
     }
-
-
-def _rounded(number: float | None) -> float | None:
-    return None if number is None else round(number, _DECIMALS)

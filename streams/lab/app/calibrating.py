@@ -10,7 +10,7 @@ from typing import Any
 from streams.lab.app.evaluated import Measures, measured
 from streams.lab.app.evaluation import evaluate
 from streams.lab.app.labelled import LabelledPair, LabelledRows, Unmeasurable, pair_of
-from streams.lab.core.calibration import Fit, Sample, TooFewPairs, fit, fitted, sample
+from streams.lab.core.calibration import Fit, TooFewPairs, fit, fitted, sample
 from streams.lab.core.grading import Truth
 from streams.lab.core.measures import Proportion
 from streams.model.embedding import base_model
@@ -81,7 +81,8 @@ async def calibrate(
     halves: tuple[list[LabelledPair], list[LabelledPair]] = ([], [])
     for pair in pairs:
         halves[not in_first_half(pair.event.text, pair.memory.text)].append(pair)
-    samples = await _samples(halves[0], base, known, done)
+    judged = await evaluate(LabelledRows(pairs=halves[0]), everything(base), known, done)
+    samples = [sample(Truth(row.label), row.similarity or 0.0, row.compared) for row in judged.rows]
     try:
         found = fit(samples, base, wanted)
     except TooFewPairs as few:
@@ -139,17 +140,6 @@ async def answered(reader: StoreReader) -> list[LabelledPair]:
         )
         for number, one in enumerate(given, start=1)
     ]
-
-
-async def _samples(
-    pairs: list[LabelledPair],
-    base: Policy,
-    known: DecidingDependencies,
-    done: Callable[[int], None],
-) -> list[Sample]:
-    """Judge every pair that any bands could reach, and return the samples to fit on."""
-    made = await evaluate(LabelledRows(pairs=pairs), everything(base), known, done)
-    return [sample(Truth(row.label), row.similarity or 0.0, row.compared) for row in made.rows]
 
 
 def everything(base: Policy) -> Policy:

@@ -111,9 +111,9 @@ class Measures:
     def as_json(self) -> dict[str, Any]:
         """Return the measures under their stable names; null if no row contributes."""
         told: dict[str, Any] = {name: rate_json(one) for name, one in self.rates.items()}
-        told |= {"auc": _rounded(self.auc), "auc_rows": self.auc_rows}
+        told |= {"auc": rounded(self.auc), "auc_rows": self.auc_rows}
         for name in ("precision", "recall", "f1"):
-            told[f"b3_{name}"] = None if self.b3 is None else _rounded(getattr(self.b3, name))
+            told[f"b3_{name}"] = None if self.b3 is None else rounded(getattr(self.b3, name))
         return told
 
 
@@ -133,9 +133,9 @@ class StreamGrowth:
             "memories_before": self.events,
             "memories_after": self.memories,
             "removed_count": removed,
-            "removal_rate": _rounded(removed / self.events) if self.events else None,
+            "removal_rate": rounded(removed / self.events) if self.events else None,
             "duration_ms": round(self.seconds * 1_000),
-            "seconds_per_1000": _rounded(per_1000),
+            "seconds_per_1000": rounded(per_1000),
             "duration": None if per_1000 is None else _duration(per_1000),
         }
 
@@ -229,9 +229,9 @@ def rate_json(one: Proportion) -> dict[str, Any]:
     """Return a rate with its interval and counts; the rate of no rows is null."""
     low, high = one.interval or (None, None)
     return {
-        "rate": _rounded(one.value),
-        "low": _rounded(low),
-        "high": _rounded(high),
+        "rate": rounded(one.value),
+        "low": rounded(low),
+        "high": rounded(high),
         "count": one.count,
         "of": one.of,
     }
@@ -243,5 +243,6 @@ def _duration(seconds_per_1000: float) -> str:
     return "alert" if seconds_per_1000 > DURATION_ALERT_SECONDS else "slow"
 
 
-def _rounded(number: float | None) -> float | None:
+def rounded(number: float | None) -> float | None:
+    """Round a measure as it is told to programs."""
     return None if number is None else round(number, _DECIMALS)

@@ -84,9 +84,12 @@ def _intervals(rows: Sequence[EvaluatedRow], threshold: float) -> str:
 def _precision_recall(rows: Sequence[EvaluatedRow], threshold: float) -> str:
     from streams.lab import world as plots  # noqa: PLC0415 - only who wants a picture needs the extra
 
+    judged = [row for row in rows if row.one is not None and row.score is not None]
+    joined = [row for row in judged if row.decision != _INSERT]
+    near = [row for row in judged if (row.similarity or 0.0) >= threshold]
     lines = [
-        _line(rows, "ours", "judge, guards in force", _decided(rows)),
-        _line(rows, "cosine", "cosine", _at(rows, threshold)),
+        _line(rows, "ours", "judge, guards in force", _place(judged, joined)),
+        _line(rows, "cosine", "cosine", _place(judged, near)),
     ]
     return plots.curves([line for line in lines if line is not None])
 
@@ -104,21 +107,10 @@ def _line(
     )
 
 
-def _decided(rows: Sequence[EvaluatedRow]) -> tuple[float, float] | None:
-    """Return recall and precision of the actual decisions, over the rows in the curve."""
-    judged = [row for row in rows if row.one is not None and row.score is not None]
-    taken = [row for row in judged if row.decision != _INSERT]
-    return _place(judged, taken)
-
-
-def _at(rows: Sequence[EvaluatedRow], threshold: float) -> tuple[float, float] | None:
-    judged = [row for row in rows if row.one is not None and row.score is not None]
-    return _place(judged, [row for row in judged if (row.similarity or 0.0) >= threshold])
-
-
 def _place(
     judged: Sequence[EvaluatedRow], taken: Sequence[EvaluatedRow]
 ) -> tuple[float, float] | None:
+    """Return recall and precision of taking these of the rows in a curve for one fact."""
     of, right = sum(row.one is True for row in judged), sum(row.one is True for row in taken)
     return (right / of, right / len(taken)) if of and taken else None
 
@@ -171,19 +163,14 @@ def _worst(rows: Sequence[EvaluatedRow]) -> str:
     """List the errors by gravity, those that lost a text first, then by similarity."""
     wrong = [row for row in rows if _gravity(row)]
     wrong.sort(key=lambda row: (-_gravity(row), -(row.similarity or 0.0)))
-    body = [
-        [_error(row), row.label, row.event, row.memory, _why(row), _then(row), row.place]
-        for row in wrong[:_WORST_MAX]
-    ]
+    body: list[list[str]] = []
+    for row in wrong[:_WORST_MAX]:
+        then = "" if row.decision == _INSERT else row.result  # else it is just the event
+        body.append([_error(row), row.label, row.event, row.memory, _why(row), then, row.place])
     rest = len(wrong) - _WORST_MAX
     more = f"<p class=dim>and {rest:,} more</p>" if rest > 0 else ""
     heads = ["error", "label", "new", "stored", "decided", "then says", "row"]
     return f"<h2>Worst errors first</h2>{_table(heads, body)}{more}"
-
-
-def _then(row: EvaluatedRow) -> str:
-    """Return what is then said, where that is not just the event."""
-    return "" if row.decision == _INSERT else row.result
 
 
 def _gravity(row: EvaluatedRow) -> int:

@@ -43,18 +43,6 @@ class TrialInput:
         return len(self.events) + len(self.refused)
 
 
-@dataclass(frozen=True)
-class TrialResult:
-    """A policy's trial, and the number of memories that are live after it."""
-
-    trial: Trial
-    memories: int
-
-    @property
-    def name(self) -> str:
-        return self.trial.name
-
-
 def take(
     files: Sequence[tuple[Source, FieldMapping | None]], limit: int, clock: Clock
 ) -> TrialInput:
@@ -103,7 +91,7 @@ async def decided(
     policies: Mapping[str, Policy],
     means: DecidingDependencies,
     done: Callable[[int], None] = lambda _: None,
-) -> list[TrialResult]:
+) -> list[Trial]:
     """Decide on events as `memsieve run` does in an empty store, under each policy, by name.
 
     The policies take turns, batch by batch: so no text is embedded twice, and what a judge thinks
@@ -119,11 +107,10 @@ async def decided(
         for trial, client in trials:
             responses = await client.submit(batch, done)
             trial.take([one.own for one in responses if one.own is not None])
-    return [TrialResult(trial, await _live(client)) for trial, client in trials]
-
-
-async def _live(client: DryRunClient) -> int:
-    return sum([stored.memory.live async for stored in (await client.index()).scan()])
+    for trial, client in trials:
+        stored = (await client.index()).scan()
+        trial.memories = sum([one.memory.live async for one in stored])
+    return [trial for trial, _ in trials]
 
 
 async def agreement(

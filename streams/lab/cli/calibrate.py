@@ -57,7 +57,8 @@ def calibrate(
     settings = options.load(config, policy=policy, embedder__model=model)
     base = policies.load(settings.policy)
     pairs, dataset = _pairs(source, settings)
-    origin = Origin(dataset, _command(), SystemClock().now().date())
+    command = shlex.join(["memsieve", *sys.argv[1:]])
+    origin = Origin(dataset, command, SystemClock().now().date())
     made = asyncio.run(_calibrate(pairs, base, settings, name, hidden_rate, origin))
     written = as_toml(made.policy.model_dump(mode="json"), _comment(made, base.name, origin))
     if out is not None:
@@ -114,10 +115,6 @@ def _dataset(name: str, pairs: list[LabelledPair], content: bytes | None) -> str
     """Name what was fitted to; pairs that no file holds are hashed as they were read."""
     digest = calibrating.digest(pairs) if content is None else hashlib.sha256(content).hexdigest()
     return f"{name}, {len(pairs):,} rows, sha256 {digest}"
-
-
-def _command() -> str:
-    return shlex.join(["memsieve", *sys.argv[1:]])
 
 
 def _comment(made: CalibrationResult, base: str, origin: Origin) -> list[str]:

@@ -2,13 +2,14 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from streams.lab.app import labelled, report
-from streams.lab.app.evaluated import EvaluatedRow, Evaluation, Measures, measured
+from streams.lab.app.evaluated import EvaluatedRow, Evaluation, measured
 from streams.lab.app.evaluation import evaluate as evaluated
 from streams.lab.app.labelled import LabelledRows
 from streams.lab.core.measures import Proportion
@@ -65,10 +66,7 @@ def evaluate(
     if html is not None:
         require("lab", "--html")
     found = labelled.read(rows.sources(files), limit)
-    for refused in found.refused[:_REFUSED_SHOWN]:
-        note(f"left out: {refused}")
-    if len(found.refused) > _REFUSED_SHOWN:
-        note(f"and {len(found.refused) - _REFUSED_SHOWN:,} more rows were left out")
+    tell_refused(found.refused, _REFUSED_SHOWN)
     made = asyncio.run(_evaluate(found, chosen, settings))
     if rows_to is not None:
         lines = (json.dumps(row.as_json(), ensure_ascii=False) for row in made.rows)
@@ -80,6 +78,14 @@ def evaluate(
     else:
         _show(made)
     _tell_what_is_missing(found)
+
+
+def tell_refused(refused: Sequence[str], shown_max: int) -> None:
+    """Tell which rows are left out, and why: the first ones, and how many more there are."""
+    for one in refused[:shown_max]:
+        note(f"left out: {one}")
+    if len(refused) > shown_max:
+        note(f"and {len(refused) - shown_max:,} more rows were left out")
 
 
 async def _evaluate(found: LabelledRows, policy: Policy, settings: Settings) -> Evaluation:
@@ -106,8 +112,9 @@ def _show(made: Evaluation) -> None:
     for name, title in _NAMES.items():
         say(f"{title:<28}{_told(ours.rates[name]):>26}{_told(cosine.rates[name]):>26}")
     say(f"{f'AUC, {ours.auc_rows:,} scored rows':<28}{_number(ours.auc)}{_number(cosine.auc)}")
-    for title, one, other in _b_cubed(ours, cosine):
-        say(f"{title:<28}{_number(one)}{_number(other)}")
+    for name in ("precision", "recall", "f1"):
+        one, other = (_number(getattr(way.b3, name, None)) for way in (ours, cosine))
+        say(f"{f'clusters, B3 {name}':<28}{one}{other}")
     if made.growth is not None:
         told = made.growth.as_json()
         say(
@@ -127,17 +134,6 @@ def _show_groups(name: str, groups: dict[str, list[EvaluatedRow]]) -> None:
         rates = measured(members, "ours").rates
         found, hidden = rates["found_rate"], rates["hidden_rate"]
         say(f"{group[:27]:<28}{len(members):>8,}{_told(found):>26}{_told(hidden):>26}")
-
-
-def _b_cubed(ours: Measures, cosine: Measures) -> list[tuple[str, float | None, float | None]]:
-    return [
-        (
-            f"clusters, B3 {name}",
-            None if ours.b3 is None else getattr(ours.b3, name),
-            None if cosine.b3 is None else getattr(cosine.b3, name),
-        )
-        for name in ("precision", "recall", "f1")
-    ]
 
 
 def _told(one: Proportion) -> str:

@@ -18,12 +18,14 @@ from streams.lab.app import labelled, trying
 from streams.lab.app.calibrating import ANSWERS_MIN
 from streams.lab.app.evaluated import rate_json
 from streams.lab.app.labelled import LabelledPair, Unmeasurable
-from streams.lab.app.trying import TrialInput, TrialResult
+from streams.lab.app.trying import TrialInput
+from streams.lab.cli.evaluate import tell_refused
 from streams.lab.core.measures import Proportion
 from streams.lab.core.trial import (
     ComparedPair,
     Example,
     Fate,
+    Trial,
     borderline,
     examples,
     not_told_apart,
@@ -116,7 +118,7 @@ def try_(
             _show(tried)
         usual = settings.policy if settings.policy in chosen else names[0]
         answered = [(one.event.text, one.memory.text) for one in given]
-        near = next(one.trial.near for one in tried if one.name == usual)
+        near = next(one.near for one in tried if one.name == usual)
         questions = borderline(near, answered, _QUESTIONS)
         labels = _ask(questions, save_answers) if asks else {}
         all_answers = [*given, *trying.labelled_pairs(labels)]
@@ -150,7 +152,7 @@ class _Made:
     `answers` are those that were given before as well. `fits` is the policy that agrees with most.
     """
 
-    tried: list[TrialResult]
+    tried: list[Trial]
     questions: list[ComparedPair]
     labels: dict[ComparedPair, str]
     answers: list[LabelledPair]
@@ -165,7 +167,7 @@ class _Deciding:
     runner: asyncio.Runner
     means: DecidingDependencies
 
-    def on_rows(self, taken: TrialInput, chosen: Mapping[str, Policy]) -> list[TrialResult]:
+    def on_rows(self, taken: TrialInput, chosen: Mapping[str, Policy]) -> list[Trial]:
         """Decide on the rows under each policy."""
         total = len(taken.events) * len(chosen)
         with Meter("decisions") as meter:
@@ -226,29 +228,26 @@ def _tell_what_was_read(taken: TrialInput, limit: int) -> None:
     """Say what is left out and why. Raises UsageError where no row can be used."""
     if taken.refused and not taken.events:
         raise UsageError(f"no row could be used, such as {taken.refused[0]}")
-    for refused in taken.refused[:_SHOWN]:
-        note(f"left out: {refused}")
-    if len(taken.refused) > _SHOWN:
-        note(f"and {len(taken.refused) - _SHOWN:,} more rows were left out")
+    tell_refused(taken.refused, _SHOWN)
     if taken.more:
         note(f"stopped after {limit:,} rows, and there are more: raise --limit", style="yellow")
 
 
-def _show(tried: Sequence[TrialResult]) -> None:
+def _show(tried: Sequence[Trial]) -> None:
     """Print what becomes of the rows under each policy, and examples."""
-    others = any(one.trial.skipped for one in tried)
+    others = any(one.skipped for one in tried)
     titles = [one.value.replace("_", " ") for one in Fate]
     titles += ["skipped"] if others else []
     say(_in_columns("of the rows", [*titles, "memories"]), style="bold")
     for one in tried:
-        counts = [one.trial.fates[fate] for fate in Fate]
-        counts += [one.trial.skipped] if others else []
+        counts = [one.fates[fate] for fate in Fate]
+        counts += [one.skipped] if others else []
         say(_in_columns(one.name, [f"{count:,}" for count in (*counts, one.memories)]))
-        if one.trial.braked:
-            note(f"{one.name}: {one.trial.braked:,} more are kept since the brake was on")
+        if one.braked:
+            note(f"{one.name}: {one.braked:,} more are kept since the brake was on")
     say(_LEGEND, style="dim")
     for fate, title in _TITLES.items():
-        shown = examples([one.trial for one in tried], fate, _EXAMPLES)
+        shown = examples(tried, fate, _EXAMPLES)
         if shown:
             say()
             say(title, style="bold")
@@ -352,7 +351,6 @@ def _run(files: Sequence[str], given: Mapping[str, str | None]) -> str:
 
 
 def _as_json(taken: TrialInput, made: _Made) -> dict[str, Any]:
-    trials = [one.trial for one in made.tried]
     return {
         "rows": taken.rows,
         "left_out": taken.refused,
@@ -361,7 +359,7 @@ def _as_json(taken: TrialInput, made: _Made) -> dict[str, Any]:
         "examples": [
             {"fate": fate.value, "policies": one.policies, **asdict(one.effect)}
             for fate in _TITLES
-            for one in examples(trials, fate, _EXAMPLES)
+            for one in examples(made.tried, fate, _EXAMPLES)
         ],
         "questions": [
             {**trying.row_of(one, made.labels.get(one)), "margin": round(one.margin, 3)}
@@ -373,13 +371,12 @@ def _as_json(taken: TrialInput, made: _Made) -> dict[str, Any]:
     }
 
 
-def _policy_as_json(one: TrialResult) -> dict[str, Any]:
-    trial = one.trial
+def _policy_as_json(trial: Trial) -> dict[str, Any]:
     return {
-        "name": one.name,
+        "name": trial.name,
         "policy": trial.policy.id,
         "rows": {fate.value: trial.fates[fate] for fate in Fate},
         "skipped": trial.skipped,
         "braked": trial.braked,
-        "memories": one.memories,
+        "memories": trial.memories,
     }

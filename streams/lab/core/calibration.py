@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -107,11 +106,21 @@ class Samples:
 
     def __init__(self, samples: Sequence[Sample], rules: Rules) -> None:
         self._rules = rules
-        self._samples = samples
+        told = [one.probabilities or {} for one in samples]
+        known = {Verdict.SAME, Verdict.REFINED_BY}
+        adding = {Verdict.REFINES, Verdict.OVERLAPS}
+        likeliest = [max(ONE_MEMORY, key=lambda one, p=p: p.get(one, 0.0)) for p in told]
         self.similarity = np.array([one.similarity for one in samples], np.float64)
         self.one = np.array([one.truth in ONE_FACT for one in samples], np.bool_)
         self.apart = np.array([one.truth in APART for one in samples], np.bool_)
         self.objected = np.array([one.objected for one in samples], np.bool_)
+        self._judged = np.array([one.probabilities is not None for one in samples], np.bool_)
+        self._p_one = np.array([of_one_memory(p) for p in told], np.float64)
+        # more likely one fact with an addition than the same
+        self._more = np.array([verdict in adding for verdict in likeliest], np.bool_)
+        self._open = np.array([s.settled is None and not s.vetoed for s in samples], np.bool_)
+        # duplicates by their words alone: no threshold changes that
+        self._settled = np.array([one.settled in known for one in samples], np.bool_)
 
     def hidden(self, joined: Marks) -> Proportion:
         return Proportion(int((self.apart & joined).sum()), int(self.apart.sum()))
@@ -124,46 +133,9 @@ class Samples:
         sure = self._judged & (self._p_one >= one_memory_min)
         joined = sure & ~self._more if self._rules.with_verdict.refines == "keep-both" else sure
         unsure = self._open & ~sure & ~self.objected
-        return self._settled | joined | self._acting(unsure, match)
-
-    def _acting(self, unsure: Marks, match: float) -> Marks:
-        """Return the unsure pairs that the policy joins anyway."""
-        near = self.similarity >= match
-        rule = self._rules.without_verdict
-        joins = np.zeros_like(unsure)
-        for act, there in ((rule.match, near), (rule.review, ~near)):
-            if act in JOINING:
-                joins |= unsure & there
-        return joins
-
-    @cached_property
-    def _p_one(self) -> NDArray[np.float64]:
-        told = (one.probabilities or {} for one in self._samples)
-        return np.array([of_one_memory(p) for p in told], np.float64)
-
-    @cached_property
-    def _more(self) -> Marks:
-        """Which pairs are more likely one fact with an addition than the same."""
-        told = (one.probabilities or {} for one in self._samples)
-        adding = (Verdict.REFINES, Verdict.OVERLAPS)
-        return np.array(
-            [max(ONE_MEMORY, key=lambda one, p=p: p.get(one, 0.0)) in adding for p in told],
-            np.bool_,
-        )
-
-    @cached_property
-    def _judged(self) -> Marks:
-        return np.array([one.probabilities is not None for one in self._samples], np.bool_)
-
-    @cached_property
-    def _open(self) -> Marks:
-        return np.array([one.settled is None and not one.vetoed for one in self._samples], np.bool_)
-
-    @cached_property
-    def _settled(self) -> Marks:
-        """The pairs that are duplicates by their words alone: no threshold changes that."""
-        known = {Verdict.SAME, Verdict.REFINED_BY}
-        return np.array([one.settled in known for one in self._samples], np.bool_)
+        rule, near = self._rules.without_verdict, self.similarity >= match
+        anyway = np.where(near, rule.match in JOINING, rule.review in JOINING)
+        return self._settled | joined | (unsure & anyway)
 
 
 def _match(seen: Samples, wanted: float) -> float:

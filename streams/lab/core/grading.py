@@ -1,6 +1,6 @@
 """Grading of decisions on labelled pairs: duplicates found, facts hidden, facts lost."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -124,12 +124,12 @@ def together(grades: Iterable[Grade]) -> Grade:
     """Return the grade of an event compared with several memories: the worst of each mark."""
     every = list(grades)
     return Grade(
-        found=_all(one.found for one in every),
-        kept_twice=_any(one.kept_twice for one in every),
-        hidden=_any(one.hidden for one in every),
-        lost=_any(one.lost for one in every),
-        superseded=_any(one.superseded for one in every),
-        displaced=_any(one.displaced for one in every),
+        found=_of_known(all, (one.found for one in every)),
+        kept_twice=_of_known(any, (one.kept_twice for one in every)),
+        hidden=_of_known(any, (one.hidden for one in every)),
+        lost=_of_known(any, (one.lost for one in every)),
+        superseded=_of_known(any, (one.superseded for one in every)),
+        displaced=_of_known(any, (one.displaced for one in every)),
     )
 
 
@@ -164,11 +164,8 @@ def _gone(truth: Truth, made: PairOutcome) -> bool:
     return not (made.event_stands and made.memory_stands)
 
 
-def _any(marks: Iterable[bool | None]) -> bool | None:
+def _of_known(
+    combine: Callable[[Iterable[bool]], bool], marks: Iterable[bool | None]
+) -> bool | None:
     known = [mark for mark in marks if mark is not None]
-    return any(known) if known else None
-
-
-def _all(marks: Iterable[bool | None]) -> bool | None:
-    known = [mark for mark in marks if mark is not None]
-    return all(known) if known else None
+    return combine(known) if known else None

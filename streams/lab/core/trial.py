@@ -80,7 +80,10 @@ class ComparedPair:
 
 
 class Trial:
-    """What one policy does with rows, decision by decision."""
+    """What one policy does with rows, decision by decision.
+
+    `memories` is how many are live at the end.
+    """
 
     def __init__(self, name: str, policy: Policy) -> None:
         """Begin with no rows; `name` is what a person calls the policy."""
@@ -91,6 +94,7 @@ class Trial:
         self.near = list[ComparedPair]()
         self.skipped = 0
         self.braked = 0
+        self.memories = 0
         self._versions = dict[tuple[MemoryId, int], Memory]()
 
     def take(self, decisions: Iterable[Decision]) -> None:

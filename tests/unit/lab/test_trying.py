@@ -60,7 +60,7 @@ async def test_each_policy_decides_on_every_row_and_no_text_is_embedded_twice() 
         means(embedder),
         done=progress.append,
     )
-    assert [(one.name, one.trial.fates[Fate.JOINED], one.memories) for one in tried] == [
+    assert [(one.name, one.fates[Fate.JOINED], one.memories) for one in tried] == [
         ("joining", 1, 2),
         ("keeping", 0, 3),
     ]
