@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from streams.consolidate.core.redundancy import ALERT
 from streams.dedupe_store.app import deduping, opening
 from streams.dedupe_store.app.deduping import DedupeResult
+from streams.dedupe_store.app.opening import is_server
 from streams.dedupe_store.core import MERGED_FROM, SCOPE, ColumnAssignment
 from streams.memories_md.cli.clean import clean, take_back
 from streams.model.embedding import Vector
@@ -150,7 +151,7 @@ def dedupe(
         raise UsageError(
             f"--out {out}: a copy is JSON Lines, CSV or TSV; name it {out.with_suffix('.jsonl')}"
         )
-    if collection is not None and not _is_server(source):
+    if collection is not None and not is_server(source):
         raise UsageError("--collection is for the server of a URL: write the copy with --out FILE")
     if from_collection is not None and _is_file(source):
         raise UsageError("--from-collection is for Qdrant: a server's URL, or a directory")
@@ -173,7 +174,7 @@ def dedupe(
 
 
 def _is_memories_md(source: str) -> bool:
-    return not _is_server(source) and Path(source).suffix.lower() == ".md"
+    return not is_server(source) and Path(source).suffix.lower() == ".md"
 
 
 def _refuse(given: Mapping[str, object], why: str) -> None:
@@ -218,11 +219,7 @@ async def _dedupe(
 
 
 def _is_file(source: str) -> bool:
-    return not (_is_server(source) or Path(source).is_dir())
-
-
-def _is_server(source: str) -> bool:
-    return source.startswith(("http://", "https://"))
+    return not (is_server(source) or Path(source).is_dir())
 
 
 def _with_vectors(done: DedupeResult) -> list[tuple[dict[str, Any], Vector]]:
@@ -284,13 +281,13 @@ def _write(out: Path | None, done: DedupeResult) -> str | None:
         return None
     contents = [content for _, content, _ in done.copies()]
     separator = _SEPARATORS.get(out.suffix.lower())
-    written = _lines(contents) if separator is None else _table(contents, separator)
+    if separator is None:
+        lines = (json.dumps(content, ensure_ascii=False) + "\n" for content in contents)
+        written = "".join(lines)
+    else:
+        written = _table(contents, separator)
     options.write("--out", out, written)
     return str(out)
-
-
-def _lines(contents: Sequence[Mapping[str, Any]]) -> str:
-    return "".join(json.dumps(content, ensure_ascii=False) + "\n" for content in contents)
 
 
 def _table(contents: Sequence[Mapping[str, Any]], separator: str) -> str:

@@ -7,13 +7,13 @@ kept unchanged. The source is never written to.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from schemas.base import MemoryId, PolicyId, ScopeName
 from schemas.codec import Unreadable
-from schemas.decisions import Change, Decision
+from schemas.decisions import Change
 from schemas.events import Remember
 from schemas.memories import Memory
 from streams.clock.system import SystemClock
@@ -24,6 +24,7 @@ from streams.consolidate.world import Passes
 from streams.dedupe_store.core import ColumnAssignment, event_of, name_of, written
 from streams.model.bands import Bands
 from streams.model.embedding import Vector
+from streams.model.neighbours import StoredMemory
 from streams.model.policy import Policy
 from streams.store.app.client import decisions_of
 from streams.store.app.dry_run import DecidingDependencies, DryRunClient, for_repeats
@@ -157,25 +158,16 @@ async def dedupe(
         SystemClock(),
     ).run(ScopeSelection(now=True))
     stored = {one.memory.id: one async for one in (await client.index()).scan()}
-    memories = {identity: one.memory for identity, one in stored.items()}
     standing: dict[MemoryId, list[DedupeRow]] = {}
     unmade: list[DedupeRow] = []
     for (row, _), decision in zip(said, decided, strict=True):
-        made = _made(decision)
-        if made is None:
-            unmade.append(
-                DedupeRow(row.number, row.content, Unreadable("its decision is too large"))
-            )
+        if isinstance(decision, Change):
+            standing.setdefault(_stands(decision.memory.id, stored), []).append(row)
         else:
-            standing.setdefault(_stands(made, memories), []).append(row)
+            unmade.append(replace(row, said=Unreadable("its decision is too large")))
     groups = [
-        RowGroup(
-            memories[identity],
-            stored[identity].vector,
-            _kept(memories[identity], members),
-            tuple(members),
-        )
-        for identity, members in standing.items()
+        RowGroup(one.memory, one.vector, _kept(one.memory, members), tuple(members))
+        for one, members in ((stored[identity], rows) for identity, rows in standing.items())
     ]
     return DedupeResult(
         place=place,
@@ -197,17 +189,12 @@ def _read(content: Mapping[str, Any], columns: ColumnAssignment, number: int) ->
         return DedupeRow(number, content, error)
 
 
-def _made(decision: Decision) -> MemoryId | None:
-    """Return the memory that holds an event according to its decision; None if there is none."""
-    return decision.memory.id if isinstance(decision, Change) else None
-
-
-def _stands(identity: MemoryId, memories: Mapping[MemoryId, Memory]) -> MemoryId:
+def _stands(identity: MemoryId, stored: Mapping[MemoryId, StoredMemory]) -> MemoryId:
     """Return the live memory that now stands for a memory: the end of its supersession chain."""
-    superseded = memories[identity].superseded
+    superseded = stored[identity].memory.superseded
     while superseded is not None and superseded.by is not None:
         identity = superseded.by
-        superseded = memories[identity].superseded
+        superseded = stored[identity].memory.superseded
     return identity
 
 

@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from streams.dedupe_store.world.foreign import Collections
 
 
+def is_server(place: str) -> bool:
+    """Return whether a place is a server's URL."""
+    return place.startswith(("http://", "https://"))
+
+
 @asynccontextmanager
 async def foreign_collections(settings: Settings, place: str) -> AsyncGenerator["Collections"]:
     """Open another program's collections, from a server's URL or from a copy of a directory."""
@@ -19,7 +24,7 @@ async def foreign_collections(settings: Settings, place: str) -> AsyncGenerator[
     from streams.dedupe_store.world.foreign import of_directory, of_server
     from streams.index.qdrant import connect
 
-    if not place.startswith(("http://", "https://")):
+    if not is_server(place):
         async with of_directory(Path(place)) as copy:
             yield copy
         return
