@@ -9,7 +9,7 @@ An entry that is merged into another stays in the file as retired: no text is lo
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -137,7 +137,7 @@ class CleanedFile:
                 }
                 for one in self.damages
             ],
-            "problems": [{"line": one.line, "message": one.message} for one in self.problems],
+            "problems": [asdict(problem) for problem in self.problems],
         }
 
 

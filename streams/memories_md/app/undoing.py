@@ -4,7 +4,6 @@ The file is written only if it is still what was read, and restored only if it i
 written: edits made in between are never overwritten.
 """
 
-import hashlib
 import stat
 from typing import Literal
 
@@ -12,6 +11,7 @@ from pydantic import ValidationError
 
 from schemas.base import Record
 from streams.memories_md.world.file import BACKUPS, UNDO, MemoriesFile, meanings, write_durably
+from streams.memories_md.world.level import digest
 from streams.model.ports import Fatal, Unusable
 
 
@@ -30,7 +30,7 @@ def write(file: MemoriesFile, before: str, after: str) -> None:
     Raises Fatal, with nothing changed, if the file is no longer what was read.
     """
     file.require_writable()
-    undo = _Undo(before=before, before_sha256=_sum(before), after_sha256=_sum(after))
+    undo = _Undo(before=before, before_sha256=digest(before), after_sha256=digest(after))
 
     def edit(now: str) -> str:
         if now != before:
@@ -53,7 +53,7 @@ def restore(file: MemoriesFile) -> None:
     file.require_writable()
 
     def edit(now: str) -> str:
-        if _sum(now) not in {undo.after_sha256, undo.before_sha256}:
+        if digest(now) not in {undo.after_sha256, undo.before_sha256}:
             raise Fatal(
                 f"{file.path} was edited since; nothing was changed. Its previous text is in "
                 f"{file.beside(UNDO).name}"
@@ -89,14 +89,10 @@ def _read(file: MemoriesFile) -> _Undo:
         raise Unusable(
             f"{name} is not an undo file; put one of {_backups(file)} back by hand"
         ) from error
-    if _sum(undo.before) != undo.before_sha256:
+    if digest(undo.before) != undo.before_sha256:
         raise Unusable(f"{name} is damaged; put one of {_backups(file)} back by hand")
     return undo
 
 
 def _backups(file: MemoriesFile) -> str:
     return f"{file.beside('backup-1').name} to -{BACKUPS}"
-
-
-def _sum(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

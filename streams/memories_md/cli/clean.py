@@ -42,7 +42,7 @@ def clean(
     memories = MemoriesFile(file)
     if out is not None and out.exists() and file.exists() and out.samefile(file):
         raise UsageError("--out names the file itself: use --apply")
-    before = _read(memories, to_write=apply)
+    before = text_of(memories, to_write=apply)
     cleaned = asyncio.run(_clean(before, policy, settings))
     written = _write(memories, cleaned, before, out, apply=apply)
     told = {"file": str(file), "written": written, **cleaned.as_json()}
@@ -62,7 +62,7 @@ def take_back(file: Path, *, as_json: bool) -> None:
         note(f"{file} is restored to its state before cleaning")
 
 
-def _read(memories: MemoriesFile, *, to_write: bool) -> str:
+def text_of(memories: MemoriesFile, *, to_write: bool = False) -> str:
     """Return the text of a file. Raises UsageError where it cannot be read, or not be written."""
     try:
         text = memories.read()

@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Container
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,10 +20,9 @@ from streams.memories_md.app.memories_md import (
     export,
     read_entries,
 )
-from streams.memories_md.cli.clean import NO_ENTRIES
+from streams.memories_md.cli.clean import NO_ENTRIES, text_of
 from streams.memories_md.world.file import MemoriesFile
 from streams.memories_md.world.level import FileLevel, level_of, read_level
-from streams.model.ports import NoStore
 from streams.publish.app import publisher
 from streams.store.app import embedding, policies
 from streams.store.app.processes import embedded
@@ -123,12 +122,7 @@ def export_md(
 
 def _entries(file: Path, source: LogTarget, *, everything: bool) -> Entries:
     kept = MemoriesFile(file)
-    try:
-        text = kept.read()
-    except NoStore as error:
-        raise UsageError(str(error)) from error
-    if text is None:
-        raise UsageError(f"{file}: there is no such file")
+    text = text_of(kept)
     level = (read_level(kept) or FileLevel()).memories
     policy = policies.load(source.settings.policy)
     return read_entries(
@@ -154,7 +148,6 @@ async def _stored(source: LogTarget, level: Container[MemoryId]) -> Container[Me
 async def _take_in(file: Path, source: LogTarget, entries: Entries) -> dict[str, int]:
     """Decide on the events, or publish them; return what that came to."""
     settings, rows = source.settings, EntriesSource(str(file), entries.events)
-    done = Counter[str]()
     if not source.embedded:
         async with publisher(settings) as target:
             await target.publish(rows, None, 0, lambda _: None)
@@ -165,8 +158,7 @@ async def _take_in(file: Path, source: LogTarget, entries: Entries) -> dict[str,
         before = pipeline.tally.kinds.copy()
         await pipeline.run(rows, None, lambda _: None)
         pipeline.tally.check()
-        done = pipeline.tally.kinds - before
-    return dict(done)
+        return dict(pipeline.tally.kinds - before)
 
 
 async def _export(file: MemoriesFile, source: LogTarget, *, dry: bool) -> FileExport:
@@ -180,9 +172,7 @@ def _told(entries: Entries, decided: dict[str, int]) -> dict[str, Any]:
         "retired": entries.retired,
         "unchanged": entries.known,
         "decisions": decided,
-        "problems": [
-            {"line": problem.line, "message": problem.message} for problem in entries.problems
-        ],
+        "problems": [asdict(problem) for problem in entries.problems],
     }
 
 

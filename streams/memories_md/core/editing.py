@@ -21,6 +21,7 @@ from streams.memories_md.core.entries import (
     Section,
     VerbatimLines,
     VisitTally,
+    entry_at,
     section_of,
 )
 from streams.memories_md.core.parsing import (
@@ -74,7 +75,7 @@ def add_entry(
 
 def replace_text(document: Document, at: EntryPosition, text: str) -> Document:
     """Change an entry's text; struck-through text stays struck through."""
-    return _rewritten(document, at, replace(_entry_at(document, at), text=text))
+    return _rewritten(document, at, replace(entry_at(document, at), text=text))
 
 
 def replace_header(document: Document, at: EntryPosition, header: Header) -> Document:
@@ -82,7 +83,7 @@ def replace_header(document: Document, at: EntryPosition, header: Header) -> Doc
 
     Making an entry live again removes its strikethrough and the note on its retirement.
     """
-    entry = _entry_at(document, at)
+    entry = entry_at(document, at)
     changed = replace(entry, header=header)
     if header.status is entry.header.status:
         return _rewritten(document, at, changed)
@@ -93,12 +94,12 @@ def replace_header(document: Document, at: EntryPosition, header: Header) -> Doc
 
 def replace_meta(document: Document, at: EntryPosition, meta: Meta) -> Document:
     """Change what is in an entry's parentheses."""
-    return _rewritten(document, at, replace(_entry_at(document, at), meta=meta))
+    return _rewritten(document, at, replace(entry_at(document, at), meta=meta))
 
 
 def retire(document: Document, at: EntryPosition, retired: Retired) -> Document:
     """Mark an entry as superseded or invalidated: its text stays, struck through."""
-    entry = _entry_at(document, at)
+    entry = entry_at(document, at)
     header = replace(entry.header, status=Standing.SUPERSEDED)
     struck = entry.struck or bool(entry.text)
     return _rewritten(document, at, replace(entry, header=header, retired=retired, struck=struck))
@@ -106,7 +107,7 @@ def retire(document: Document, at: EntryPosition, retired: Retired) -> Document:
 
 def remove(document: Document, at: EntryPosition) -> Document:
     """Remove an entry from the file, with the blank lines after it."""
-    _entry_at(document, at)
+    entry_at(document, at)
     section = document.sections[at.section]
     before, behind = section.parts[: at.part], section.parts[at.part + 1 :]
     if behind and _is(behind[0], "blank") and (not before or _is(before[-1], "blank")):
@@ -142,22 +143,13 @@ def update_visits(
     return _with(document, number, _tallied(section, tally, document.newline))
 
 
-def _entry_at(document: Document, at: EntryPosition) -> MemoryEntry:
-    sections = document.sections
-    parts = sections[at.section].parts if at.section < len(sections) else ()
-    part = parts[at.part] if at.part < len(parts) else None
-    if isinstance(part, MemoryEntry):
-        return part
-    raise LookupError(f"no entry is at {at}; ask entries() of this document where it is")
-
-
 def _with(document: Document, number: int, section: Section) -> Document:
     sections = document.sections
     return replace(document, sections=(*sections[:number], section, *sections[number + 1 :]))
 
 
 def _rewritten(document: Document, at: EntryPosition, wanted: MemoryEntry) -> Document:
-    entry = _entry_at(document, at)
+    entry = entry_at(document, at)
     made = _as_wanted(wanted, _written(entry, wanted, document.newline))
     section = document.sections[at.section]
     parts = (*section.parts[: at.part], made, *section.parts[at.part + 1 :])

@@ -155,6 +155,16 @@ class LocatedEntry(NamedTuple):
     entry: MemoryEntry
 
 
+def entry_at(document: Document, at: EntryPosition) -> MemoryEntry:
+    """Return the entry at a position. Raises LookupError if there is none."""
+    sections = document.sections
+    parts = sections[at.section].parts if at.section < len(sections) else ()
+    part = parts[at.part] if at.part < len(parts) else None
+    if isinstance(part, MemoryEntry):
+        return part
+    raise LookupError(f"no entry is at {at}; ask entries() of this document where it is")
+
+
 def section_of(document: Document, location_id: int) -> int | None:
     """Return the index of a location's first section, counted from 0; None if it has none."""
     for number, section in enumerate(document.sections):

@@ -36,6 +36,7 @@ from streams.memories_md.core.entries import (
     SupersededBy,
     VisitTally,
     entries,
+    entry_at,
     section_of,
 )
 from streams.memories_md.core.mapping import (
@@ -286,7 +287,9 @@ class _Keeper:
             self._visited(location.id, memory, is_new=is_new)
             at = _last_of(self.document, location.id)
             there.give(memory.id, at)
-            self._write(memory, at, ours=words_digest(self._entry(at)), called=header.title)
+            self._write(
+                memory, at, ours=words_digest(entry_at(self.document, at)), called=header.title
+            )
 
     def _make_room(self, location: int) -> None:
         number = section_of(self.document, location)
@@ -333,10 +336,10 @@ class _Keeper:
     def _write(self, memory: Memory, at: EntryPosition, *, ours: str, called: str) -> None:
         """Write a memory into its entry, if the words there are the store's or the memory's own."""
         location, header, meta, _ = entry_parts(memory)
-        before = self._entry(at)
+        before = entry_at(self.document, at)
         title = before.header.title if header.title == called else header.title
         rewritten = self._with_words(memory, at, title)
-        after = words_digest(_entry_of(rewritten, at))
+        after = words_digest(entry_at(rewritten, at))
         if words_digest(before) in {ours, after} or self._is_decided(before, memory):
             self.document, ours = rewritten, after
         elif not memory.live and not before.live:
@@ -346,7 +349,7 @@ class _Keeper:
             self._note(memory, f"was {how}")
         if memory.live and before.live:
             self.document = replace_meta(self.document, at, _counted(before.meta, meta))
-        entry = self._entry(at)
+        entry = entry_at(self.document, at)
         self.placed[memory.id] = PlacedEntry(
             version=memory.version,
             location=location.id,
@@ -359,7 +362,7 @@ class _Keeper:
 
     def _with_words(self, memory: Memory, at: EntryPosition, title: str) -> Document:
         """Return the file after writing a memory's content and title into an entry."""
-        document, entry = self.document, self._entry(at)
+        document, entry = self.document, entry_at(self.document, at)
         _, header, _, text = entry_parts(memory)
         header = replace(header, title=title)
         retired = entry.header.status is Standing.SUPERSEDED
@@ -401,9 +404,6 @@ class _Keeper:
         events = (event_id_of(memory.scope, entry, version) for version in since)
         return entry.live and any(decision_id(memory.scope, e) in self._decided for e in events)
 
-    def _entry(self, at: EntryPosition) -> MemoryEntry:
-        return _entry_of(self.document, at)
-
     def _note(self, memory: Memory, what: str) -> None:
         location, header, _, _ = entry_parts(memory)
         self.notes.append(f"location {location.id}: {_quoted(header.title)} {what}")
@@ -436,13 +436,6 @@ def _by_location(document: Document, numbers: Container[int]) -> dict[int, list[
         if found.location is not None:
             grouped[found.location.id].append(found)
     return grouped
-
-
-def _entry_of(document: Document, at: EntryPosition) -> MemoryEntry:
-    part = document.sections[at.section].parts[at.part]
-    if not isinstance(part, MemoryEntry):
-        raise TypeError(f"no entry is at {at}")
-    return part
 
 
 def _entered(placed: Mapping[MemoryId, PlacedEntry]) -> defaultdict[int, dict[str, int]]:

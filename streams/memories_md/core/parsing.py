@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from io import StringIO
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from schemas.memories import Persistence, Standing, Turns
 from streams.memories_md.core.entries import (
@@ -52,14 +52,6 @@ _STANDING = {
 
 _SHORT = 100
 """The longest piece whose parsing is cached, so that the cache stays small."""
-
-
-class _Score(NamedTuple):
-    value: int
-
-
-class _Seen(NamedTuple):
-    value: int
 
 
 TITLE_END = "** *("
@@ -116,21 +108,18 @@ def read_meta(text: str) -> Meta:
     """Parse the content of an entry's parentheses."""
     text, goal = _goal(text)
     parts = text.split(",")
-    episode = turns = score = seen = None
+    episode: str | None = None
     if parts[0][:2] == "Ep" and parts[0] != "Ep":
         episode = unfolded(parts.pop(0)[2:].rstrip())
+    known: dict[str, Any] = {}
     other: list[str] = []
     for part in parts:
         meant = _short_part(part) if len(part) <= _SHORT else _meta_part(part)
-        if isinstance(meant, Turns) and turns is None:
-            turns = meant
-        elif isinstance(meant, _Score) and score is None:
-            score = meant.value
-        elif isinstance(meant, _Seen) and seen is None:
-            seen = meant.value
+        if meant is not None and meant[0] not in known:
+            known[meant[0]] = meant[1]
         elif part.strip():
             other.append(unfolded(part.strip()))
-    return Meta(episode, turns, score, 1 if seen is None else seen, goal, tuple(other))
+    return Meta(episode, goal=goal, other=tuple(other), **known)
 
 
 def read_tally(line: str) -> VisitTally | None:
@@ -304,17 +293,17 @@ def _goal(text: str) -> tuple[str, str | None]:
     return rest, unfolded(goal) if found else None
 
 
-def _meta_part(part: str) -> Turns | _Score | _Seen | None:
-    """Parse one of the comma-separated parts."""
+def _meta_part(part: str) -> tuple[str, Turns | int] | None:
+    """Parse one of the comma-separated parts: a field of Meta, and its value."""
     found = _META_PART.fullmatch(part.strip())
     if found is None:
         return None
     if found["score"]:
-        return _Score(int(found["score"].replace("\u2212", "-")))
+        return "score", int(found["score"].replace("\u2212", "-"))
     if found["seen"]:
-        return _Seen(int(found["seen"]))
+        return "seen", int(found["seen"])
     first, last = int(found["first"]), int(found["last"] or found["first"])
-    return Turns(first=first, last=last) if first <= last else None
+    return ("turns", Turns(first=first, last=last)) if first <= last else None
 
 
 _short_part = lru_cache(4096)(_meta_part)
