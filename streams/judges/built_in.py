@@ -1,15 +1,14 @@
 """The built-in judge: trained models, offline and deterministic.
 
-A cascade. Trees over words and cosine judge every pair; a cross-encoder reads those that may be one
-memory, or contradict each other. One decision weighs both results, with the cosine and the guards'
-findings.
+Trees over words and cosine judge a pair, and a cross-encoder reads it where the policy says so. One
+decision weighs both results, with the cosine and the guards' findings. What can be settled for less
+never comes here.
 """
 
 import asyncio
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -21,15 +20,8 @@ from streams.model.ports import NoAnswer
 from streams.model.verdict import Opinion, Pair
 from streams.text.judge.features import features
 from streams.text.judge.prepared import PreparedText, prepare
-from streams.text.judge.weighing import RELATIONS, PairEvidence, Row, one_memory
+from streams.text.judge.weighing import RELATIONS, PairEvidence, Row
 from streams.text.reading import TextAnalyzer
-
-_OPEN = 0.4
-_OUTDATED = 0.25
-"""Pairs that the cheap models rate less likely to be one memory, and less likely a contradiction, skip
-the cross-encoder, whose reading costs as much as an embedding. They are one in six of the pairs of
-a stream (1,210 facts of conversations), 1 % of the development pairs that become one memory, 1 % of
-those that replace another, and 6 % of those that are marked as in conflict."""
 
 _PREPARED = 2_048
 """The cache size for prepared texts, at about 25 KB each."""
@@ -71,7 +63,7 @@ class BuiltInVerifier:
         opinions: list[Opinion | NoAnswer] = []
         for start in range(0, len(asked), _AT_ONCE):
             some = asked[start : start + _AT_ONCE]
-            await self._read_open(some)
+            await self._read_all(some)
             opinions += map(self._kept, some)
         return opinions
 
@@ -79,49 +71,34 @@ class BuiltInVerifier:
         self._readers.shutdown(wait=False, cancel_futures=True)
         await asyncio.sleep(0)
 
-    async def _read_open(self, pairs: Sequence["_Read"]) -> None:
-        """Let the cross-encoder read what is open, a pair per core, while this thread compares words."""
+    async def _read_all(self, pairs: Sequence["_Read"]) -> None:
+        """Let the cross-encoder read, a pair per core, while this thread compares words."""
         loop = asyncio.get_running_loop()
         reading: list[asyncio.Future[Row | None]] = []
         for pair in dict.fromkeys(pairs):
-            if self._is_open(pair):
+            if pair.is_long:
+                continue
+            if pair.deep:
                 reading.append(
                     loop.run_in_executor(self._readers, self._read, pair.event, pair.memory)
                 )
+            self._compared(pair)
             await asyncio.sleep(0)  # a comparison takes a part of a millisecond: let others run
         await asyncio.gather(*reading)
 
     def _judge(self, pair: "_Read") -> Opinion:
         if pair.is_long:
             return Opinion(Verdict.UNSURE, self.name)
-        told, probabilities = self._compared(pair)
-        cross = self._read(pair.event, pair.memory) if self._is_open(pair) else None
-        if cross is not None:
-            deep = cheap(self._folder).decision.deep
-            probabilities = deep.probabilities(replace(told, cross=cross))
-        return _opinion(probabilities)
-
-    def _is_open(self, pair: "_Read") -> bool:
-        """Return whether the cheap models leave open that a pair is one memory, or contradicts.
-
-        They do not read in which order the words stand: that of the same words is always open.
-        """
-        if pair.is_long or not pair.deep:
-            return False
-        if self._readings.of(pair.event).keywords == self._readings.of(pair.memory).keywords:
-            return True
-        probabilities = self._compared(pair).probabilities
-        contradicts = float(probabilities[RELATIONS.index(Verdict.CONTRADICTS)])
-        return one_memory(probabilities) >= _OPEN or contradicts >= _OUTDATED
-
-    def _compare(self, pair: "_Read") -> "_Compared":
-        told = PairEvidence(pair.similarity, self._trees(pair), None, pair.findings)
-        return _Compared(told, cheap(self._folder).decision.cheap.probabilities(told))
+        cross = self._read(pair.event, pair.memory) if pair.deep else None
+        told = PairEvidence(pair.similarity, self._compared(pair), cross, pair.findings)
+        decision = cheap(self._folder).decision
+        return _opinion((decision.cheap if cross is None else decision.deep).probabilities(told))
 
     def _read_both(self, event: str, memory: str) -> Row | None:
         return self._cross_encoder.logits(event, memory)
 
-    def _trees(self, pair: "_Read") -> Row:
+    def _compare(self, pair: "_Read") -> Row:
+        """Return what the trees say of the words."""
         event, memory = self._prepared(pair.event), self._prepared(pair.memory)
         row = features(event, memory, pair.similarity, self._readings.lexicon)
         # One pair per run: a pair's result never depends on the other pairs asked.
@@ -153,13 +130,6 @@ class _Read(NamedTuple):
     def is_long(self) -> bool:
         """Whether a text is too long to be judged."""
         return max(len(self.event), len(self.memory)) > _LONGEST
-
-
-class _Compared(NamedTuple):
-    """What the cheap models say of a pair, and the probabilities that follow."""
-
-    told: PairEvidence
-    probabilities: Row
 
 
 def _opinion(row: Row) -> Opinion:
