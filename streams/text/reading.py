@@ -158,6 +158,14 @@ class AnalysedText:
         groups = (FIRST_PERSON, SECOND_PERSON, THIRD_PERSON)
         return frozenset(number for number, group in enumerate(groups, 1) if group & self.lowers)
 
+    def before(self, position: int, reach: int) -> tuple[Word, ...]:
+        """Return up to so many words before a position."""
+        return self.words[max(0, position - reach) : position]
+
+    def behind(self, position: int, reach: int | None = None) -> tuple[Word, ...]:
+        """Return up to so many words after a position, or all of them."""
+        return self.words[position + 1 :][:reach]
+
     @cached_property
     def tokens(self) -> Sequence[Token]:
         return tokens(self.text)

@@ -180,19 +180,10 @@ BOUNDS = sorted(
 )
 """The phrases before a value that bound it, the longest first: "no less than" before "less than"."""
 
-STARTS_VALUE = frozenset[str]().union(
-    *(
-        CARDINALS,
-        ORDINALS,
-        FRACTIONS,
-        TIMES,
-        MONTHS,
-        WEEKDAYS,
-        RELATIVE_DAYS,
-        RELATIVE,
-        NAMED_TIMES,
-    ),
-    *(DURATIONS, "a an version release hundred thousand million quarter half".split()),
+STARTS_VALUE = (
+    frozenset("a an version release hundred thousand million quarter half".split())
+    .union(CARDINALS, ORDINALS, FRACTIONS, TIMES, MONTHS, WEEKDAYS)
+    .union(RELATIVE_DAYS, RELATIVE, NAMED_TIMES, DURATIONS)
 )
 """Words that can begin a value; every other word is skipped early."""
 

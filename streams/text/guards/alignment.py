@@ -124,15 +124,16 @@ def _key(word: Word) -> str:
 
 def means_the_same(word: Word, other: Word, lexicon: Lexicon) -> bool:
     """Return whether two different words or values can mean the same."""
+    if word.quantity and other.quantity:
+        return word.quantity.agrees(other.quantity)
     if word.quantity or other.quantity:
-        return (
-            word.quantity is not None
-            and other.quantity is not None
-            and word.quantity.kind is other.quantity.kind
-            and word.quantity.comparable(other.quantity)
-            and not word.quantity.conflicts(other.quantity)
-        )
-    relations = lexicon.relations(word.lower, other.lower)
+        return False
+    return are_synonyms(word.lower, other.lower, lexicon)
+
+
+def are_synonyms(word: str, other: str, lexicon: Lexicon) -> bool:
+    """Return whether two words have a common meaning, and none that is opposed."""
+    relations = lexicon.relations(word, other)
     return bool(relations & SAME_MEANING) and not relations & OPPOSED
 
 

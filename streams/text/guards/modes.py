@@ -61,7 +61,7 @@ def _is_left_out(
 
 def _adds_little(mark: Qualifier, reading: AnalysedText) -> bool:
     """Return whether a quantifier may be omitted: "all" of the windows, "only" one, "almost" 5."""
-    following = reading.words[mark.position + 1 : mark.position + 2]
+    following = reading.behind(mark.position, 1)
     bounds_a_value = any(word.quantity or word.lower in QUANTIFIERS for word in following)
     if mark.kind in {"only", "almost"}:
         return bounds_a_value
@@ -82,7 +82,7 @@ def modality(sides: Sides) -> Answer:
     if sides.alignment.agreement < _RELATED_MIN:
         return COMPATIBLE
     event, memory = sides.readings
-    if event.question is not None or memory.question is not None:
+    if sides.asked:
         return COMPATIBLE  # "How can I", "How do I" and "How should I" ask the same
     ours = _lone(event, event.modals, memory, memory.modals, sides) & _BINDING
     theirs = _lone(memory, memory.modals, event, event.modals, sides) & _BINDING
@@ -127,7 +127,7 @@ def _lone(
     elsewhere = {mark.kind for mark in others}
     found: set[str] = set()
     for mark in marks:
-        behind = reading.words[mark.position + 1 :]
+        behind = reading.behind(mark.position)
         governed = next((word for word in behind if word.content), None)
         if (
             mark.kind not in elsewhere
@@ -198,7 +198,7 @@ def _is_of_one_deed(sides: Sides) -> bool:
     """Return whether the action that "will" be done is also in the other text."""
     for reading in sides.readings:
         for mark in reading.modals:
-            behind = reading.words[mark.position + 1 :]
+            behind = reading.behind(mark.position)
             done = next((word for word in behind if word.content or word.lemma == "be"), None)
             if mark.kind == "future" and done and done.lemma in sides.alignment.common | {"be"}:
                 return True

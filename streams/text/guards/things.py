@@ -1,4 +1,5 @@
 """Guards on who and what is meant: names, owners, persons, attributes, generality."""
+# ruff: noqa: SIM905 - a class of words is read as a line
 
 from collections.abc import Iterator, Sequence
 from unicodedata import combining, normalize
@@ -23,33 +24,9 @@ _NAME_LETTERS_MIN = 3
 """A shorter name cannot be a short form: "Al" begins "Alice", "Albert" and "Alaska"."""
 
 CONTRASTING = frozenset(
-    [
-        "colour",
-        "material",
-        "country",
-        "city",
-        "nationality",
-        "language",
-        "month",
-        "weekday",
-        "season",
-        "animal",
-        "food",
-        "beverage",
-        "room",
-        "building",
-        "profession",
-        "relative",
-        "clothing",
-        "vehicle",
-        "instrument",
-        "furniture",
-        "sport",
-        "planet",
-        "disease",
-        "body-part",
-        "direction",
-    ]
+    "colour material country city nationality language month weekday season animal food beverage room "
+    "building profession relative clothing vehicle instrument furniture sport planet disease body-part "
+    "direction".split()
 )
 """Categories whose members exclude each other."""
 
@@ -184,7 +161,7 @@ def _preposition(words: Sequence[Word], sides: Sides) -> str:
     """Return the preposition before a name: two cities both follow "in"."""
     for word in words:
         reading = next(reading for reading in sides.readings if _is_in(word, reading))
-        before = reading.words[max(0, word.position - 1) : word.position]
+        before = reading.before(word.position, 1)
         return "".join(near.lower for near in before if near.lower in PREPOSITIONS)
     return ""
 
@@ -264,8 +241,7 @@ def _spelt(words: Sequence[Word]) -> str:
 def owners(sides: Sides) -> Answer:
     """Compare the owners of a thing: "my car" and "your car"; "his" may be anybody's."""
     event, memory = sides.readings
-    asked = event.question is not None or memory.question is not None
-    if asked or not event.possessions or not memory.possessions:
+    if sides.asked or not event.possessions or not memory.possessions:
         return COMPATIBLE
     partners = sides.alignment.partners
     for thing in dict.fromkeys(mine.owned for mine in event.possessions):
@@ -305,8 +281,7 @@ def _owning(possession: Possession) -> str:
 
 def persons(sides: Sides) -> Answer:
     """Compare who the pronouns mean: "I" and "you", "he" and "she"."""
-    asked = any(reading.question is not None for reading in sides.readings)
-    if asked or sides.alignment.moved or sides.alignment.agreement < _ALIGNED_MIN:
+    if sides.asked or sides.alignment.moved or sides.alignment.agreement < _ALIGNED_MIN:
         return COMPATIBLE  # in a question, "I" and "you" may mean anybody
     event, memory = (_persons(reading) for reading in sides.readings)
     for mine, other in (("i", "you"), ("you", "i"), ("he", "she"), ("she", "he")):
@@ -359,10 +334,7 @@ def _are_places(mine: Word, other: Word, sides: Sides) -> bool:
     if not built or relations & _KIN:
         return False
     return all(
-        any(
-            near.lower in _WHERE
-            for near in reading.words[max(0, word.position - 2) : word.position]
-        )
+        any(near.lower in _WHERE for near in reading.before(word.position, 2))
         for word, reading in zip((mine, other), sides.readings, strict=True)
     )
 

@@ -184,12 +184,7 @@ _WHOLE = frozenset([Kind.IDENTIFIER, Kind.MEASURE])
 
 
 def _has(quantities: Sequence[Quantity], wanted: Quantity) -> bool:
-    return any(
-        quantity.kind is wanted.kind
-        and quantity.comparable(wanted)
-        and not quantity.conflicts(wanted)
-        for quantity in quantities
-    )
+    return any(quantity.agrees(wanted) for quantity in quantities)
 
 
 def _opposite_bounds(
@@ -214,7 +209,7 @@ def _against_article(counted: AnalysedText, other: AnalysedText) -> tuple[str, s
             continue
         for word in other.words:
             if word.lemma == quantity.of and word.lower == word.lemma and _is_plural(counted, word):
-                before = other.words[max(0, word.position - 2) : word.position]
+                before = other.before(word.position, 2)
                 if any(article.lower in {"a", "an"} for article in before):
                     return f"{quantity.spelling} {quantity.of}", f"a {word.lower}"
     return None
@@ -256,10 +251,13 @@ dates = values("date", Kind.DATE)
 def _zones(reading: AnalysedText) -> set[str]:
     """Return the time zones that a text names, each with its offset: "utc number:value=1.0"."""
     return {
-        " ".join([word.lower, *(near.lower for near in behind if near.quantity)])
+        " ".join(
+            near.lower
+            for near in (word, *reading.behind(word.position, 1))
+            if near is word or near.quantity
+        )
         for word in reading.words
         if word.lower in ZONES
-        for behind in [reading.words[word.position + 1 : word.position + 2]]
     }
 
 
