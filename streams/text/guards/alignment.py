@@ -139,18 +139,24 @@ def are_synonyms(word: str, other: str, lexicon: Lexicon) -> bool:
 
 def _common_places(ours: Sequence[str], theirs: Sequence[str]) -> list[tuple[int, int]]:
     """Return the positions of the longest common subsequence, equal ends first."""
-    start = 0
-    while start < min(len(ours), len(theirs)) and ours[start] == theirs[start]:
-        start += 1
-    end = 0
-    while end < min(len(ours), len(theirs)) - start and ours[-1 - end] == theirs[-1 - end]:
-        end += 1
+    start, end = common_ends(ours, theirs)
     middle = _longest(ours[start : len(ours) - end], theirs[start : len(theirs) - end])
     return [
         *((at, at) for at in range(start)),
         *((start + here, start + there) for here, there in middle),
         *((len(ours) - at, len(theirs) - at) for at in range(end, 0, -1)),
     ]
+
+
+def common_ends(ours: Sequence[str], theirs: Sequence[str]) -> tuple[int, int]:
+    """Return the lengths of the common prefix and, behind that, of the common suffix."""
+    least = min(len(ours), len(theirs))
+    start = end = 0
+    while start < least and ours[start] == theirs[start]:
+        start += 1
+    while end < least - start and ours[-1 - end] == theirs[-1 - end]:
+        end += 1
+    return start, end
 
 
 def _longest(ours: Sequence[str], theirs: Sequence[str]) -> list[tuple[int, int]]:

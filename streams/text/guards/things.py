@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from unicodedata import combining, normalize
 
 from streams.text.function_words import FIRST_PERSON, PREPOSITIONS
-from streams.text.guards.alignment import OPPOSED, SAME_MEANING, Alignment, Gap
+from streams.text.guards.alignment import OPPOSED, SAME_MEANING, Alignment, Gap, common_ends
 from streams.text.guards.statement import COMPATIBLE, Answer, CannotTell, Differs, Sides
 from streams.text.lexicon import Lexicon, Relation
 from streams.text.parts import Possession, Word
@@ -77,7 +77,7 @@ def _is_respelt(mine: Word, other: Word) -> bool:
     if _skeleton(mine) == _skeleton(other):
         return True
     short, long = sorted((_folded(mine.lower), _folded(other.lower)), key=len)
-    at = _common_start(short, long)
+    at, _ = common_ends(short, long)
     inside = 0 < at < len(short) and len(long) == len(short) + 1
     return inside and len(long) > _RESPELT_LETTERS_MIN and short[at:] == long[at + 1 :]
 
@@ -179,14 +179,8 @@ def _one_name(name: Word, other: Word, lexicon: Lexicon) -> bool:
     short, long = sorted((_folded(name.lower), _folded(other.lower)), key=len)
     if short == long or (len(short) >= _NAME_LETTERS_MIN and long.startswith(short)):
         return True
-    derived = not name.spelling[:1].isupper() and _common_start(short, long) >= _STEM_LETTERS_MIN
+    derived = not name.spelling[:1].isupper() and common_ends(short, long)[0] >= _STEM_LETTERS_MIN
     return derived or bool(lexicon.relations(name.lower, other.lower) & SAME_MEANING)
-
-
-def _common_start(short: str, long: str) -> int:
-    return next(
-        (at for at, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short)
-    )
 
 
 _STEM_LETTERS_MIN = 8
