@@ -4,8 +4,9 @@ Reading is shallow and total: it parses only what a closed class of words shows,
 be read. What is uncertain is left out, so a reading may miss facts but states few wrong ones.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import TypeAlias
 
@@ -233,14 +234,8 @@ def _in_place(
     quantity: Quantity, found: Sequence[Token], start: int, stop: int, lexicon: Lexicon
 ) -> Quantity:
     """Add a value's context: its bound, and what it counts or labels."""
-    return Quantity(
-        quantity.kind,
-        quantity.parts,
-        quantity.spelling,
-        quantity.unit,
-        bound_before(found, start) or bound_behind(found, stop),
-        _counted(found, start, stop, lexicon),
-    )
+    bound = bound_before(found, start) or bound_behind(found, stop)
+    return replace(quantity, bound=bound, of=_counted(found, start, stop, lexicon))
 
 
 def _counted(found: Sequence[Token], start: int, stop: int, lexicon: Lexicon) -> str:
@@ -310,18 +305,23 @@ def _negations(pieces: Sequence[Piece], lexicon: Lexicon) -> Iterator[Negation]:
         lemma = _negator(pieces, at, lexicon)
         if not lemma:
             continue
-        start, stop = at + 1, at + 1
-        while stop < len(pieces) and pieces[stop].clause == piece.clause:
-            stop += 1
+        start, stop = at + 1, _clause_end(pieces, at)
         if piece.lower == "neither":
             stop = len(pieces)
         stop = _behind_that(pieces, start, stop)
         if _lower(pieces, at + 1) in _CIRCUMSTANCES and _lower(pieces, at - 1) in PREPOSITIONS:
-            while start > 0 and pieces[start - 1].clause == piece.clause:
-                start -= 1
+            start = _clause_start(pieces, at)
         if not any(_is_deniable(reached) for reached in pieces[start:stop]):
             start, stop = _denied_behind(pieces, at)
         yield Negation(at, lemma, start, stop)
+
+
+def _clause_start(pieces: Sequence[Piece], at: int) -> int:
+    return bisect_left(pieces, pieces[at].clause, hi=at, key=lambda piece: piece.clause)
+
+
+def _clause_end(pieces: Sequence[Piece], at: int) -> int:
+    return bisect_right(pieces, pieces[at].clause, lo=at, key=lambda piece: piece.clause)
 
 
 _CIRCUMSTANCES = frozenset(["circumstances", "account", "means", "case", "way", "event"])
@@ -345,10 +345,7 @@ def _behind_that(pieces: Sequence[Piece], start: int, stop: int) -> int:
     }
     if not said_of and not exists:
         return stop
-    clause = pieces[stop].clause
-    while stop < len(pieces) and pieces[stop].clause == clause:
-        stop += 1
-    return stop
+    return _clause_end(pieces, stop)
 
 
 _TRUTH = frozenset(["true", "right", "correct", "the", "case"])
@@ -358,12 +355,8 @@ _TRUTH = frozenset(["true", "right", "correct", "the", "case"])
 def _denied_behind(pieces: Sequence[Piece], at: int) -> tuple[int, int]:
     """Return the scope of a negator at a clause's end: "smoking is forbidden", "it fails"."""
     if pieces[at].lower in NEGATIVE_ADJECTIVES:
-        start = at
-        while start > 0 and pieces[start - 1].clause == pieces[at].clause:
-            start -= 1
-        return start, at
-    before = at > 0 and pieces[at - 1].clause == pieces[at].clause
-    return (at - 1 if before else at), at
+        return _clause_start(pieces, at), at
+    return max(_clause_start(pieces, at), at - 1), at
 
 
 def _negator(pieces: Sequence[Piece], at: int, lexicon: Lexicon) -> str:
@@ -551,17 +544,12 @@ def _question(found: Sequence[Token], pieces: Sequence[Piece]) -> str | None:
     for at, piece in enumerate(pieces):
         if piece.lower in QUESTION_WORDS:
             following = _lower(pieces, at + 1)
-            if piece.lower == "how" and following in {
-                "many",
-                "much",
-                "long",
-                "often",
-                "old",
-                "far",
-            }:
-                return f"how {following}"
-            return piece.lower
+            measured = piece.lower == "how" and following in _MEASURED
+            return f"how {following}" if measured else piece.lower
     return ""
+
+
+_MEASURED = frozenset(["many", "much", "long", "often", "old", "far"])
 
 
 def _sentences(found: Sequence[Token]) -> int:
