@@ -192,9 +192,11 @@ def _in_unit(
     if unit == "M" or (base == "m" and word_at(tokens, stop) in CURRENCY_WORDS):
         millions = Number(number.value * 1e6, number.stop)
         return found_in(Kind.NUMBER, _values(millions, "value"), tokens, (at, stop))
-    if base in DURATIONS and _is_unit_here(tokens, number, base):
+    beside_digits = bool(number.unit) or tokens[number.stop - 1].form is Form.NUMBER
+    if base in DURATIONS and (beside_digits or len(base) > 1):
         return _duration(tokens, at, stop, _values(number, *DURATIONS[base]), base)
-    if base in MEASURES and _is_measure_here(tokens, number, base):
+    one_foot = base == "foot" and number.value == 1.0  # "one foot in the door"
+    if base in MEASURES and not one_foot and (beside_digits or len(base) > _ABBREVIATION_MAX):
         return found_in(Kind.MEASURE, _values(number, *MEASURES[base]), tokens, (at, stop), base)
     if unit.lower() in CURRENCIES:
         currency = CURRENCIES[unit.lower()]
@@ -210,20 +212,8 @@ def _in_unit(
 _UNIT_WORDS = {*DURATIONS, *MEASURES, "degree"}
 
 
-def _is_unit_here(tokens: Sequence[Token], number: Number, unit: str) -> bool:
-    """Return whether a single letter is a unit: only next to digits."""
-    return len(unit) > 1 or bool(number.unit) or tokens[number.stop - 1].form is Form.NUMBER
-
-
-def _is_measure_here(tokens: Sequence[Token], number: Number, unit: str) -> bool:
-    """Return whether a word is a measure: "2 gal" is, "two gals" and "one foot" are not."""
-    if unit == "foot":
-        return number.value != 1.0
-    beside_digits = bool(number.unit) or tokens[number.stop - 1].form is Form.NUMBER
-    return len(unit) > _ABBREVIATION_MAX or beside_digits
-
-
 _ABBREVIATION_MAX = 3
+"""So short a measure counts only next to digits: "2 gal" is one, "two gals" are not."""
 
 
 def _duration(
@@ -284,8 +274,9 @@ def _article_unit(tokens: Sequence[Token], at: int) -> ParsedQuantity | None:
         return None
     if len(unit) < 3 or unit == "second":  # noqa: PLR2004 - "a second" is mostly "another"
         return None
-    if word_at(tokens, at - 1) in _PER:
-        return _per(tokens, at, unit)
+    if word_at(tokens, at - 1) in _PER:  # "twice a day" is a frequency, not a duration
+        measured, length = DURATIONS[unit]
+        return found_in(Kind.DURATION, {f"per-{measured}": length}, tokens, (at, at + 2), unit)
     number = Number(0.5 if half else 1.0, place + 1)
     return _half_of_unit(tokens, at, number, unit, place + 2) or _in_unit(
         tokens, at, number, unit, place + 2
@@ -293,12 +284,6 @@ def _article_unit(tokens: Sequence[Token], at: int) -> ParsedQuantity | None:
 
 
 _PER = frozenset(["once", "twice", "thrice", "times"])
-
-
-def _per(tokens: Sequence[Token], at: int, unit: str) -> ParsedQuantity:
-    """Read the "a day" of "twice a day": a frequency, not a duration."""
-    measured, length = DURATIONS[unit]
-    return found_in(Kind.DURATION, {f"per-{measured}": length}, tokens, (at, at + 2), unit)
 
 
 def _ordinal(tokens: Sequence[Token], at: int) -> ParsedQuantity | None:

@@ -36,16 +36,21 @@ class Gap(NamedTuple):
 
 @dataclass(frozen=True)
 class Alignment:
-    """Matched words in order, the gaps between them, and words matched out of order.
-
-    `event_only` and `memory_only` are the content words without any match.
-    """
+    """Matched words in order, the gaps between them, and words matched out of order."""
 
     pairs: tuple[tuple[Word, Word], ...]
     gaps: tuple[Gap, ...]
     moved: tuple[tuple[Word, Word], ...]
-    event_only: tuple[Word, ...]
-    memory_only: tuple[Word, ...]
+
+    @cached_property
+    def event_only(self) -> tuple[Word, ...]:
+        """The event's content words without a match."""
+        return tuple(word for gap in self.gaps for word in gap.event)
+
+    @cached_property
+    def memory_only(self) -> tuple[Word, ...]:
+        """The memory's content words without a match."""
+        return tuple(word for gap in self.gaps for word in gap.memory)
 
     @cached_property
     def agreement(self) -> float:
@@ -83,19 +88,8 @@ def align(event: AnalysedText, memory: AnalysedText, lexicon: Lexicon) -> Alignm
     gaps = _gaps(ours, theirs, places)
     moved = _moved(gaps, dict(zip(ours, event_keys, strict=True)), memory_keys, theirs)
     gone = {word for pair in moved for word in pair}
-    return Alignment(
-        pairs=pairs,
-        gaps=tuple(
-            Gap(
-                tuple(word for word in gap.event if word not in gone),
-                tuple(word for word in gap.memory if word not in gone),
-            )
-            for gap in gaps
-        ),
-        moved=moved,
-        event_only=tuple(w for gap in gaps for w in gap.event if w not in gone),
-        memory_only=tuple(w for gap in gaps for w in gap.memory if w not in gone),
-    )
+    left = [Gap(*(tuple(w for w in side if w not in gone) for side in gap)) for gap in gaps]
+    return Alignment(pairs, tuple(left), moved)
 
 
 def _keys(

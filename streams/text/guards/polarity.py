@@ -63,20 +63,13 @@ def negation(sides: Sides) -> Answer:
 def _unequal(sides: Sides, ours: list[Negation], theirs: list[Negation]) -> Answer:
     """Distinguish a clear denial of what the other side asserts from a possible rewording."""
     event, memory = sides.readings
-    sure = [
-        (side, negation)
-        for side, negations in ((event, ours), (memory, theirs))
-        for negation in negations
-        if _denies_a_shared_word(negation, side, sides)
-    ]
+    said = [*((event, one) for one in ours), *((memory, one) for one in theirs)]
+    sure = [(side, one) for side, one in said if _denies_a_shared_word(one, side, sides)]
+    side, negation = (sure or said)[0]
+    words = _around(side, negation)
     if not sure:
-        side, negation = next(
-            (side, found) for side, group in ((event, ours), (memory, theirs)) for found in group
-        )
-        return CannotTell(f"'{_around(side, negation)}' denies what the other text says otherwise")
-    side, said = sure[0]
-    texts = (_around(event, said), "") if side is event else ("", _around(memory, said))
-    return Differs("negation", *texts)
+        return CannotTell(f"'{words}' denies what the other text says otherwise")
+    return Differs("negation", *((words, "") if side is event else ("", words)))
 
 
 def _denies_a_shared_word(negation: Negation, reading: AnalysedText, sides: Sides) -> bool:

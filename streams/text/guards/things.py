@@ -2,6 +2,7 @@
 # ruff: noqa: SIM905 - a class of words is read as a line
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from unicodedata import combining, normalize
 
 from streams.text.function_words import FIRST_PERSON, PREPOSITIONS
@@ -197,16 +198,10 @@ def _folded(name: str) -> str:
 
 def _runs(reading: AnalysedText) -> Iterator[list[Word]]:
     """Yield the runs of adjacent capitalized words."""
-    run: list[Word] = []
-    for word in reading.content:
-        if word.spelling[:1].isupper():
-            run.append(word)
-        else:
-            if len(run) > 1:
-                yield run
-            run = []
-    if len(run) > 1:
-        yield run
+    for capitalized, words in groupby(reading.content, lambda word: word.spelling[:1].isupper()):
+        run = list(words)
+        if capitalized and len(run) > 1:
+            yield run
 
 
 def _is_acronym(short: str, run: Sequence[Word]) -> bool:
