@@ -201,11 +201,13 @@ class _Install:
     def run(self) -> None:
         replace = self.home.exists()
         with _staging(self.home.parent) as staging:
-            ready = staging / "ready"
-            self._fill(ready, _new_folder(staging / "fetched"))
+            ready, fetched = staging / "ready", staging / "fetched"
+            fetched.mkdir()
+            self._fill(ready, fetched)
             _write_manifest(ready, self.model.model)
             if replace:
-                _set_aside(self.home, staging / "replaced")
+                with suppress(FileNotFoundError):  # another install set it aside first
+                    self.home.rename(staging / "replaced")
             _publish(ready, self.home)
 
     def _fill(self, ready: Path, fetched: Path) -> None:
@@ -274,16 +276,6 @@ def _remove_abandoned(cache_dir: Path, *, now: float) -> None:
         with suppress(FileNotFoundError):
             if now - folder.stat().st_mtime > ABANDONED_AFTER_S:
                 shutil.rmtree(folder, ignore_errors=True)
-
-
-def _new_folder(folder: Path) -> Path:
-    folder.mkdir()
-    return folder
-
-
-def _set_aside(home: Path, aside: Path) -> None:
-    with suppress(FileNotFoundError):  # another install set it aside first
-        home.rename(aside)
 
 
 def _publish(ready: Path, home: Path) -> None:
