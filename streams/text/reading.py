@@ -122,7 +122,8 @@ class AnalysedText:
     @cached_property
     def tenses(self) -> frozenset[str]:
         """Of "past", "present", "future" and "former" ("used to")."""
-        return _tenses(self._pieces, self.lexicon)
+        found = (_tense(self._pieces, at, self.lexicon) for at in range(len(self._pieces)))
+        return frozenset(found) - {""}
 
     @cached_property
     def question(self) -> str | None:
@@ -506,10 +507,6 @@ def _speakers(words: Sequence[Word], lexicon: Lexicon) -> Iterator[str]:
 
 def _person(word: Word) -> str:
     return "user" if word.lower in FIRST_PERSON else word.lower
-
-
-def _tenses(pieces: Sequence[Piece], lexicon: Lexicon) -> frozenset[str]:
-    return frozenset(tense for at in range(len(pieces)) if (tense := _tense(pieces, at, lexicon)))
 
 
 def _tense(pieces: Sequence[Piece], at: int, lexicon: Lexicon) -> str:

@@ -1,7 +1,7 @@
 """Guards on who and what is meant: names, owners, persons, attributes, generality."""
 # ruff: noqa: SIM905 - a class of words is read as a line
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from unicodedata import combining, normalize
 
@@ -50,11 +50,11 @@ def names(sides: Sides) -> Answer:
     if alignment.agreement < _ALIGNED_MIN and not all(_is_name(word) for word in unmatched):
         return COMPATIBLE
     for gap in alignment.gaps:
-        ours, theirs = _lone(gap.event, sides), _lone(gap.memory, sides)
+        ours, theirs = _lone(gap, sides)
         mostly = 2 * len(ours) > len(gap.event) and 2 * len(theirs) > len(gap.memory)
         if mostly and not _one_is_part(ours, theirs, sides) and _rival(ours, theirs, sides):
             return _other_name(ours, theirs, sides)
-    ours, theirs = _lone(alignment.event_only, sides), _lone(alignment.memory_only, sides)
+    ours, theirs = _lone((alignment.event_only, alignment.memory_only), sides)
     lone = len(ours) == 1 == len(theirs) and _rival(ours, theirs, sides)
     if lone and alignment.agreement >= _ALIGNED_MIN:
         return _other_name(ours, theirs, sides)
@@ -91,9 +91,8 @@ def _skeleton(name: Word) -> str:
     folded = _folded(name.lower)
     if len(folded) < _RESPELT_LETTERS_MIN:
         return folded
-    hard = [letter for letter in folded[1:-1] if letter not in "aeiouyhw"]
-    single = [here for here, before in zip(hard, ["", *hard], strict=False) if here != before]
-    return folded[0] + "".join(single) + folded[-1]
+    hard = (letter for letter in folded[1:-1] if letter not in "aeiouyhw")
+    return folded[0] + "".join(letter for letter, _ in groupby(hard)) + folded[-1]
 
 
 _RESPELT_LETTERS_MIN = 5
@@ -117,9 +116,11 @@ _BESIDE_TIMES = ZONES | {"am", "pm"}
 _TITLES = frozenset(["mr", "mrs", "ms", "dr", "prof", "sir", "rs"])
 
 
-def _lone(words: Sequence[Word], sides: Sides) -> list[Word]:
-    """Return the names among words that the other side does not have in another form."""
-    return [word for word in words if _is_name(word) and not _is_mentioned(word, words, sides)]
+def _lone(unmatched: Iterable[Sequence[Word]], sides: Sides) -> Iterator[list[Word]]:
+    """Yield the names among each side's words that the other side does not have in another form."""
+    for words, other in zip(unmatched, reversed(sides.readings), strict=True):
+        names_ = [word for word in words if _is_name(word)]
+        yield [name for name in names_ if not _is_mentioned(name, words, other, sides.lexicon)]
 
 
 def _is_name(word: Word) -> bool:
@@ -132,13 +133,14 @@ def _is_name(word: Word) -> bool:
     )
 
 
-def _is_mentioned(name: Word, beside: Sequence[Word], sides: Sides) -> bool:
+def _is_mentioned(
+    name: Word, beside: Sequence[Word], other: AnalysedText, lexicon: Lexicon
+) -> bool:
     """Return whether the other side has a name's short form, acronym or adjective."""
-    other = sides.memory.reading if _is_in(name, sides.event.reading) else sides.event.reading
     if name.lower in other.text.lower().replace("-", "").split():
         return True
     return (
-        any(_one_name(name, word, sides.lexicon) for word in other.content)
+        any(_one_name(name, word, lexicon) for word in other.content)
         or any(_is_acronym(name.lower, run) for run in _runs(other))
         or any(
             _is_acronym(word.lower, [name, *beside]) for word in other.names if len(word.lower) > 1
@@ -155,23 +157,17 @@ def _rival(ours: Sequence[Word], theirs: Sequence[Word], sides: Sides) -> bool:
     if any(mine & other or (not mine and not other) for mine in kinds[0] for other in kinds[1]):
         return True
     unheard = any(word.lower not in sides.lexicon for word in (*ours, *theirs))
-    return unheard and _preposition(ours[:1], sides) == _preposition(theirs[:1], sides) != ""
+    event, memory = sides.readings
+    return unheard and _preposition(ours, event) == _preposition(theirs, memory) != ""
 
 
-def _preposition(words: Sequence[Word], sides: Sides) -> str:
-    """Return the preposition before a name: two cities both follow "in"."""
-    for word in words:
-        reading = next(reading for reading in sides.readings if _is_in(word, reading))
-        before = reading.before(word.position, 1)
-        return "".join(near.lower for near in before if near.lower in PREPOSITIONS)
-    return ""
+def _preposition(names_: Sequence[Word], reading: AnalysedText) -> str:
+    """Return the preposition before the first name: two cities both follow "in"."""
+    before = reading.before(names_[0].position, 1) if names_ else ()
+    return "".join(near.lower for near in before if near.lower in PREPOSITIONS)
 
 
 _NAMED_KINDS = frozenset(["place", "country", "city", "nationality", "language"])
-
-
-def _is_in(word: Word, reading: AnalysedText) -> bool:
-    return word.position < len(reading.words) and reading.words[word.position] is word
 
 
 def _one_name(name: Word, other: Word, lexicon: Lexicon) -> bool:
@@ -247,12 +243,13 @@ def owners(sides: Sides) -> Answer:
 
 def _are_owners(mine: Possession, other: Possession, sides: Sides) -> bool:
     """Return whether two owners are of one sort: a name may be the city, the company, the boss."""
-    named = [
-        any(word.lower == owner and _is_name(word) for word in reading.content)
-        for owner, reading in ((mine.owner, sides.readings[0]), (other.owner, sides.readings[1]))
-    ]
-    persons_ = [owner in _PERSONS for owner in (mine.owner, other.owner)]
-    return any(persons_) or named[0] == named[1]
+    if mine.owner in _PERSONS or other.owner in _PERSONS:
+        return True
+    mine_named, other_named = (
+        any(word.lower == possession.owner and _is_name(word) for word in reading.content)
+        for possession, reading in zip((mine, other), sides.readings, strict=True)
+    )
+    return mine_named == other_named
 
 
 def _owned_otherwise(mine: Possession, other: Possession, sides: Sides) -> bool:
