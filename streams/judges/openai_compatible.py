@@ -3,6 +3,7 @@
 Its answers are only advice: it may be wrong, or manipulated by the texts. An answer that does not
 match the format is rejected, guards take precedence, and its wordings are checked.
 """
+# ruff: noqa: SIM905 - a class of words is read as a line
 
 import asyncio
 from collections.abc import Sequence
@@ -18,30 +19,15 @@ from streams.judges.budget import tenant_of
 from streams.judges.chat import Chat, ModelQuestion
 from streams.judges.prompting import FencedData, Prompt
 from streams.judges.sharing import SharedAnswers
-from streams.model.merge import MergePart
 from streams.model.ports import NoAnswer, WordingRequest
 from streams.model.verdict import Opinion, Pair
 from streams.text.judge.weighing import RELATIONS
 
 _VERDICTS = {str(verdict): verdict for verdict in RELATIONS}
 
-_DIFFERENCES = (
-    "number",
-    "date",
-    "name",
-    "place",
-    "owner",
-    "speaker",
-    "negation",
-    "opposite",
-    "state",
-    "modality",
-    "frequency",
-    "quantifier",
-    "attribute",
-    "direction",
-    "condition",
-    "other",
+_DIFFERENCES = tuple(
+    "number date name place owner speaker negation opposite state modality frequency quantifier "
+    "attribute direction condition other".split()
 )
 """The kinds of difference that make two texts distinct: those of the guards, and the rest."""
 
@@ -83,9 +69,7 @@ class LlmVerifier:
     def __init__(self, chat: Chat, prompt: Path | None = None) -> None:
         """Raise Unusable if the prompt in that file cannot be used."""
         self.chat = chat
-        self._prompt = Prompt.load(
-            "verify", prompt, frozenset({"begin", "end", "verdicts", "differences"})
-        )
+        self._prompt = Prompt.load("verify", prompt, "verdicts", "differences")
         self._shared: SharedAnswers[Opinion] = SharedAnswers(chat.endpoint.cache_entries)
 
     @property
@@ -106,13 +90,9 @@ class LlmVerifier:
         return await self._shared.get(key, lambda: self._asked(pair, fenced))
 
     async def _asked(self, pair: Pair, fenced: FencedData) -> Opinion | NoAnswer:
-        values = {
-            "begin": fenced.begin,
-            "end": fenced.end,
-            "verdicts": ", ".join(_VERDICTS),
-            "differences": ", ".join(_DIFFERENCES),
-        }
-        instructions = self._prompt.filled(values)
+        instructions = self._prompt.filled(
+            fenced, verdicts=", ".join(_VERDICTS), differences=", ".join(_DIFFERENCES)
+        )
         answer = await self.chat.ask(
             ModelQuestion(pair.scope, instructions, fenced.text, _OPINION, _OPINION_TOKENS_MAX)
         )
@@ -126,24 +106,17 @@ class LlmWording:
     def __init__(self, chat: Chat, prompt: Path | None = None) -> None:
         """Raise Unusable if the prompt in that file cannot be used."""
         self._chat = chat
-        self._prompt = Prompt.load("merge", prompt, frozenset({"begin", "end", "characters_max"}))
+        self._prompt = Prompt.load("merge", prompt, "characters_max")
 
     async def word(self, request: WordingRequest) -> str | NoAnswer:
         fenced = FencedData.of(_to_word(request), self._prompt)
-        values = {
-            "begin": fenced.begin,
-            "end": fenced.end,
-            "characters_max": str(request.characters_max),
-        }
-        tokens_max = request.characters_max + _WORDING_TOKENS_SPARE
+        longest = request.characters_max
+        instructions = self._prompt.filled(fenced, characters_max=longest)
+        tokens_max = longest + _WORDING_TOKENS_SPARE
         answer = await self._chat.ask(
-            ModelQuestion(
-                request.scope, self._prompt.filled(values), fenced.text, _TEXT, tokens_max
-            )
+            ModelQuestion(request.scope, instructions, fenced.text, _TEXT, tokens_max)
         )
-        if isinstance(answer, NoAnswer):
-            return answer
-        return _worded(answer, request.characters_max)
+        return answer if isinstance(answer, NoAnswer) else _worded(answer, longest)
 
 
 def _shown(pair: Pair) -> JsonValue:
@@ -171,21 +144,14 @@ def _shown(pair: Pair) -> JsonValue:
 
 
 def _to_word(request: WordingRequest) -> JsonValue:
-    notes: list[JsonValue] = [_note(part) for part in request.parts]
+    notes: list[JsonValue] = [
+        _without_blanks(text=part.text, said_on=_day(part.said_at), said_by=_listed(part.sources))
+        for part in request.parts
+    ]
     if request.attempt is None:
         return {"notes": notes}
-    return {
-        "notes": notes,
-        "attempt": request.attempt,
-        "lost": _listed(request.missing),
-        "invented": _listed(request.invented),
-    }
-
-
-def _note(part: MergePart) -> JsonValue:
-    return _without_blanks(
-        text=part.text, said_on=_day(part.said_at), said_by=_listed(part.sources)
-    )
+    lost, invented = _listed(request.missing), _listed(request.invented)
+    return {"notes": notes, "attempt": request.attempt, "lost": lost, "invented": invented}
 
 
 def _without_blanks(**values: JsonValue) -> dict[str, JsonValue]:

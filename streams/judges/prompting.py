@@ -8,7 +8,6 @@ a server would read `<|im_end|>` as one.
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib import resources
@@ -41,8 +40,10 @@ class Prompt:
     digest: str
 
     @classmethod
-    def load(cls, name: str, path: Path | None, placeholders: frozenset[str]) -> Self:
-        """Read the bundled prompt, or the one in a file.
+    def load(cls, name: str, path: Path | None, *values: str) -> Self:
+        """Read the bundled prompt, or the one in a file, with placeholders for these values.
+
+        It also has those of the data's fence: `begin` and `end`.
 
         Raises Unusable if it lacks a placeholder: the model would miss essential information.
         """
@@ -51,7 +52,7 @@ class Prompt:
             text = (path or _PROMPTS / f"{name}.txt").read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise Unusable(f"llm.{name}_prompt {place} cannot be read: {error}") from error
-        found = set(_PLACEHOLDER.findall(text))
+        found, placeholders = set(_PLACEHOLDER.findall(text)), {"begin", "end", *values}
         if missing := sorted(placeholders - found):
             raise Unusable(f"llm.{name}_prompt {place} lacks the placeholder {{{missing[0]}}}")
         if unknown := sorted(found - placeholders):
@@ -62,9 +63,10 @@ class Prompt:
             )
         return cls(text, sha256(text.encode()).hexdigest())
 
-    def filled(self, values: Mapping[str, str]) -> str:
+    def filled(self, fenced: "FencedData", **values: object) -> str:
         """Return the instructions with every placeholder replaced."""
-        return _PLACEHOLDER.sub(lambda found: values[found[1]], self.text)
+        told = {**values, "begin": fenced.begin, "end": fenced.end}
+        return _PLACEHOLDER.sub(lambda found: str(told[found[1]]), self.text)
 
 
 @dataclass(frozen=True)

@@ -56,16 +56,12 @@ def time_from_hour(tokens: Sequence[Token], at: int) -> ParsedQuantity | None:
         spoken = said == "past" or (
             said in {"to", "before"} and minutes == _QUARTER and side == start + 1
         )
-    return (
-        _at_hour(tokens, at, side + 1, minutes if said in {"past", "after"} else -minutes)
-        if spoken
-        else None
-    )
+    if not spoken:
+        return None
+    return _at_hour(tokens, at, side + 1, minutes if said in {"past", "after"} else -minutes)
 
 
 _QUARTER = 15
-
-
 _MINUTES_FROM_HOUR = {"quarter": _QUARTER, "half": 30}
 
 
@@ -104,9 +100,5 @@ def named_time(tokens: Sequence[Token], at: int) -> ParsedQuantity | None:
     minute = NAMED_TIMES.get(tokens[at].lower)
     if minute is None:
         return None
-    return found_in(
-        Kind.TIME,
-        {"minute": minute % 720, "half": "pm" if minute else "am"},
-        tokens,
-        (at, at + 1),
-    )
+    parts = {"minute": minute % 720, "half": "pm" if minute else "am"}
+    return found_in(Kind.TIME, parts, tokens, (at, at + 1))

@@ -9,12 +9,11 @@ from streams.text.tokens import Token
 from streams.text.units import (
     ALSO_WORDS,
     BEFORE_DATES,
-    CALENDAR_MONTHS,
+    DURATIONS,
     MONTHS,
     ORDINALS,
     RELATIVE,
     RELATIVE_DAYS,
-    SECONDS,
     WEEKDAYS,
 )
 
@@ -47,14 +46,8 @@ def slashed_date(tokens: Sequence[Token], at: int) -> ParsedQuantity:
 
 
 _MONTHS_IN_YEAR = 12
-
-
 _DAYS_MAX = 31
-
-
 _YEAR_MIN = 999
-
-
 YEARS = range(1800, 2101)
 
 
@@ -143,20 +136,16 @@ def relative_date(tokens: Sequence[Token], at: int) -> ParsedQuantity | None:
     """Read "yesterday", "last week", "next Monday"."""
     word, following = word_at(tokens, at), word_at(tokens, at + 1)
     if word in RELATIVE_DAYS:
-        seconds = RELATIVE_DAYS[word] * SECONDS["day"]
-        return found_in(Kind.DATE, {"relative-seconds": seconds}, tokens, (at, at + 1), "day")
+        _, seconds = DURATIONS["day"]
+        parts = {"relative-seconds": RELATIVE_DAYS[word] * seconds}
+        return found_in(Kind.DATE, parts, tokens, (at, at + 1), "day")
     if word not in RELATIVE:
         return None
     if following in WEEKDAYS:
-        parts: dict[str, float | str] = {
-            "weekday": WEEKDAYS[following],
-            "relative-weeks": RELATIVE[word],
-        }
+        parts = {"weekday": WEEKDAYS[following], "relative-weeks": RELATIVE[word]}
         return found_in(Kind.DATE, parts, tokens, (at, at + 2))
-    if following in {"week", "night"}:
-        seconds = RELATIVE[word] * SECONDS[following]
-        return found_in(Kind.DATE, {"relative-seconds": seconds}, tokens, (at, at + 2), following)
-    if following in CALENDAR_MONTHS:
-        months = RELATIVE[word] * CALENDAR_MONTHS[following]
-        return found_in(Kind.DATE, {"relative-months": months}, tokens, (at, at + 2), following)
+    measured, length = DURATIONS.get(following, ("", 0.0))
+    if measured == "months" or following in {"week", "night"}:
+        parts = {f"relative-{measured}": RELATIVE[word] * length}
+        return found_in(Kind.DATE, parts, tokens, (at, at + 2), following)
     return None

@@ -3,6 +3,12 @@
 
 from collections.abc import Mapping
 
+
+def _by_word(**words: str) -> Mapping[str, str]:
+    """Return the kind of each word, from the words of each kind."""
+    return {word: kind for kind, listed in words.items() for word in listed.split()}
+
+
 ARTICLES = frozenset("a an the".split())
 COORDINATORS = frozenset("and or nor plus as-well-as &".split())
 SUBORDINATORS = frozenset(
@@ -18,88 +24,27 @@ THIRD_PERSON = frozenset(
 DEMONSTRATIVES = frozenset(
     "this that these those there here such same other another own one ones".split()
 )
-POSSESSIVES: Mapping[str, str] = {
-    "my": "i",
-    "our": "we",
-    "your": "you",
-    "his": "he",
-    "her": "she",
-    "its": "it",
-    "their": "they",
-}
+POSSESSIVES = _by_word(i="my", we="our", you="your", he="his", she="her", it="its", they="their")
 
-AUXILIARIES: Mapping[str, str] = {
-    "am": "be",
-    "is": "be",
-    "are": "be",
-    "was": "be",
-    "were": "be",
-    "be": "be",
-    "been": "be",
-    "being": "be",
-    "do": "do",
-    "does": "do",
-    "did": "do",
-    "has": "have",
-    "have": "have",
-    "had": "have",
-    "having": "have",
-}
+AUXILIARIES = _by_word(
+    be="am is are was were be been being", do="do does did", have="has have had having"
+)
 BE = frozenset(form for form, base in AUXILIARIES.items() if base == "be") | {"get", "gets", "got"}
 
-MODALS: Mapping[str, str] = {
-    "can": "ability",
-    "able": "ability",
-    "could": "possible",
-    "may": "possible",
-    "might": "possible",
-    "maybe": "possible",
-    "perhaps": "possible",
-    "possibly": "possible",
-    "probably": "possible",
-    "likely": "possible",
-    "apparently": "possible",
-    "supposedly": "possible",
-    "allegedly": "possible",
-    "must": "obligation",
-    "should": "obligation",
-    "shall": "obligation",
-    "ought": "obligation",
-    "need": "obligation",
-    "needs": "obligation",
-    "would": "conditional",
-    "will": "future",
-}
-MODAL_WITH_TO: Mapping[str, str] = {
-    "have": "obligation",
-    "has": "obligation",
-    "had": "obligation",
-    "need": "obligation",
-    "needs": "obligation",
-    "needed": "obligation",
-    "want": "wish",
-    "wants": "wish",
-    "wanted": "wish",
-    "wish": "wish",
-    "wishes": "wish",
-    "hope": "wish",
-    "hopes": "wish",
-    "hoped": "wish",
-    "plan": "wish",
-    "plans": "wish",
-    "planned": "wish",
-    "planning": "wish",
-    "intend": "wish",
-    "intends": "wish",
-    "obliged": "obligation",
-    "required": "obligation",
-    "supposed": "obligation",
-    "allowed": "possible",
-    "permitted": "possible",
-    "going": "future",
-    "gonna": "future",
-    "used": "former",
-}
+MODALS = _by_word(
+    ability="can able",
+    possible="could may might maybe perhaps possibly probably likely apparently supposedly allegedly",
+    obligation="must should shall ought need needs",
+    conditional="would",
+    future="will",
+)
+MODAL_WITH_TO = _by_word(
+    obligation="have has had need needs needed obliged required supposed",
+    wish="want wants wanted wish wishes hope hopes hoped plan plans planned planning intend intends",
+    possible="allowed permitted",
+    future="going gonna",
+    former="used",
+)
 """Verbs that give the mode of the infinitive after them."""
 
 HEDGES = frozenset("probably likely apparently supposedly allegedly".split())
@@ -120,38 +65,20 @@ NEGATIVE_ADJECTIVES = frozenset(
 NO_NEGATION_BEHIND = frozenset("only just merely doubt matter wonder".split())
 """After "not" or "no" these form an idiom that asserts."""
 
-QUANTIFIERS: Mapping[str, str] = {
-    "all": "all",
-    "every": "all",
-    "each": "all",
-    "everyone": "all",
-    "everybody": "all",
-    "everything": "all",
-    "always": "always",
-    "most": "most",
-    "mostly": "most",
-    "usually": "most",
-    "often": "often",
-    "frequently": "often",
-    "sometimes": "sometimes",
-    "occasionally": "sometimes",
-    "many": "many",
-    "much": "many",
-    "few": "few",
-    "only": "only",
-    "exclusively": "only",
-    "solely": "only",
-    "almost": "almost",
-    "nearly": "almost",
-    "both": "both",
-    "either": "either",
-    "some": "some",
-    "several": "some",
-    "any": "some",
-    "someone": "some",
-    "somebody": "some",
-    "something": "some",
-}
+QUANTIFIERS = _by_word(
+    all="all every each everyone everybody everything",
+    always="always",
+    most="most mostly usually",
+    often="often frequently",
+    sometimes="sometimes occasionally",
+    many="many much",
+    few="few",
+    only="only exclusively solely",
+    almost="almost nearly",
+    both="both",
+    either="either",
+    some="some several any someone somebody something",
+)
 
 QUESTION_WORDS = frozenset("who whom whose what which when where why how".split())
 

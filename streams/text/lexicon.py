@@ -17,28 +17,15 @@ _REMEMBERED = 65_536
 """The cache size for words and pairs: several times the vocabulary of a busy stream."""
 
 _ENDINGS: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "n": (
-        ("s", ""),
-        ("ses", "s"),
-        ("xes", "x"),
-        ("zes", "z"),
-        ("ches", "ch"),
-        ("shes", "sh"),
-        ("men", "man"),
-        ("ies", "y"),
-    ),
-    "v": (
-        ("s", ""),
-        ("ies", "y"),
-        ("es", "e"),
-        ("es", ""),
-        ("ed", "e"),
-        ("ed", ""),
-        ("ing", "e"),
-        ("ing", ""),
-    ),
-    "a": (("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
-    "r": (),
+    pos: tuple(
+        (ending, base) for ending, _, base in (rule.partition(">") for rule in rules.split())
+    )
+    for pos, rules in {
+        "n": "s> ses>s xes>x zes>z ches>ch shes>sh men>man ies>y",
+        "v": "s> ies>y es>e es> ed>e ed> ing>e ing>",
+        "a": "er> est> er>e est>e",
+        "r": "",
+    }.items()
 }
 """WordNet's rules of detachment (morphy(7WN)): an ending and its replacement."""
 
@@ -149,11 +136,10 @@ class Lexicon:
         self._related: Callable[[str, str], frozenset[Relation]] = lru_cache(_REMEMBERED)(
             self._compare
         )
-        self._best_lemma: Callable[[str], str] = lru_cache(_REMEMBERED)(self._commonest_base)
         self._commonest_parts: Callable[[str], frozenset[str]] = lru_cache(_REMEMBERED)(
             self._most_frequent_parts
         )
-        self._lemma_as: Callable[[str, str], str] = lru_cache(_REMEMBERED)(self._commonest_as)
+        self._lemma: Callable[[str, str | None], str] = lru_cache(_REMEMBERED)(self._commonest_base)
         self.frequency: Callable[[str], int] = lru_cache(_REMEMBERED)(self._frequency)
         """How often the word's base forms occur in WordNet's sense-tagged texts."""
         self.categories: Callable[[str], frozenset[str]] = lru_cache(_REMEMBERED)(self._categories)
@@ -179,9 +165,7 @@ class Lexicon:
 
         With a part of speech (n, v, a, r), only its base forms count.
         """
-        if pos is None:
-            return self._best_lemma(word)
-        return self._lemma_as(word, pos)
+        return self._lemma(word, pos)
 
     def bases(self, word: str) -> frozenset[str]:
         """Return every base form that a spelling can have, including itself if it is one."""
@@ -234,18 +218,8 @@ class Lexicon:
     def _gather(self, word: str) -> _Facets:
         forms = self._base_forms(word)
         entries = [entry for base, _ in forms if (entry := self.entry(base))]
-        numbers = frozenset(
-            number
-            for base, pos in forms
-            if (entry := self.entry(base))
-            for number in entry.senses[pos]
-        )
-        common = frozenset(
-            number
-            for base, pos in forms
-            if (entry := self.entry(base))
-            for number in entry.senses[pos][:_COMMON_SENSES]
-        )
+        numbers = self._senses(word)
+        common = self._senses(word, _COMMON_SENSES)
         senses = [self._sense(number) for number in common]
         similar = _union(sense.similar for sense in senses)
         heads = [self._sense(number) for number in similar]
@@ -262,13 +236,17 @@ class Lexicon:
             pertains=_union(entry.pertains for entry in entries),
         )
 
-    def _categories(self, word: str) -> frozenset[str]:
-        senses = frozenset(
+    def _senses(self, word: str, most: int | None = None) -> frozenset[int]:
+        """Return the meanings of a spelling; with `most`, only so many of each base form."""
+        return frozenset(
             number
             for base, pos in self._base_forms(word)
             if (entry := self.entry(base))
-            for number in entry.senses[pos][:_CATEGORY_SENSES]
+            for number in entry.senses[pos][:most]
         )
+
+    def _categories(self, word: str) -> frozenset[str]:
+        senses = self._senses(word, _CATEGORY_SENSES)
         above = _union(self._above(number) | self._qualities(number) for number in senses)
         return frozenset(name for name, roots in self._roots.items() if roots & above)
 
@@ -290,15 +268,10 @@ class Lexicon:
                 waiting += self._sense(at).parents
         return frozenset(found)
 
-    def _commonest_base(self, word: str) -> str:
-        forms = self._base_forms(word)
-        if not forms:
-            return word
-        return max(forms, key=lambda form: (self._count(*form), form[0] == word))[0]
-
-    def _commonest_as(self, word: str, pos: str) -> str:
-        bases = [base for base, of in self._base_forms(word) if of == pos]
-        return max(bases, key=lambda base: self._count(base, pos), default=word)
+    def _commonest_base(self, word: str, pos: str | None) -> str:
+        forms = [form for form in self._base_forms(word) if pos in {None, form[1]}]
+        most = max(forms, key=lambda form: (self._count(*form), form[0] == word), default=(word,))
+        return most[0]
 
     def _frequency(self, word: str) -> int:
         return sum(self._count(base, pos) for base, pos in self._base_forms(word))
@@ -344,10 +317,7 @@ class Lexicon:
 
     def _read_sense(self, number: int) -> Sense:
         groups = (*self._synsets[number].split("\t"), "", "", "")[:4]
-        parents, similar, opposites, attributes = (
-            frozenset(_numbers(group.split())) for group in groups
-        )
-        return Sense(parents, similar, opposites, attributes)
+        return Sense(*(frozenset(_numbers(group.split())) for group in groups))
 
 
 def _detached(word: str, endings: Iterable[tuple[str, str]]) -> list[str]:

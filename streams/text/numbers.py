@@ -40,10 +40,7 @@ def _spoken(tokens: Sequence[Token], at: int) -> Number | None:
     place, total, current, said = at, 0.0, 0.0, False
     if word_at(tokens, at - 1) in _VAGUE and word_at(tokens, at) in MAGNITUDES:
         return None
-    if word_at(tokens, at) in {"a", "an"} and word_at(tokens, at + 1) in {
-        *MAGNITUDES,
-        "dozen",
-    } - set("kmb"):
+    if word_at(tokens, at) in {"a", "an"} and word_at(tokens, at + 1) in _COUNTED_BY_ONE:
         place, current = at + 1, 1.0
     while place < len(tokens):
         word = tokens[place].lower
@@ -69,6 +66,7 @@ def _spoken(tokens: Sequence[Token], at: int) -> Number | None:
     return Number(total + current, place) if said else None
 
 
+_COUNTED_BY_ONE = {*MAGNITUDES, "dozen"} - set("kmb")
 _VAGUE = frozenset(["of", "few", "several", "many"])
 """Before "hundred" these leave the number open."""
 

@@ -23,14 +23,13 @@ from streams.text.tokens import MAGNITUDES, Form, Token
 from streams.text.units import (
     BEFORE_YEARS,
     BOUNDS,
-    CALENDAR_MONTHS,
     CARDINALS,
     CURRENCIES,
     CURRENCY_WORDS,
+    DURATIONS,
     FRACTIONS,
     MEASURES,
     ORDINALS,
-    SECONDS,
     STARTS_VALUE,
     TENS_SPOKEN,
     TIMES,
@@ -81,14 +80,8 @@ _BOUND_REACH = 5
 _DENYING = frozenset(["not", "never", "nor", "neither", "cannot"])
 _OTHER_BOUND = {"more": "less", "less": "more"}
 _BOUNDS_BEHIND = {
-    ("or", "more"): "more",
-    ("or", "above"): "more",
-    ("or", "over"): "more",
-    ("or", "longer"): "more",
-    ("or", "less"): "less",
-    ("or", "fewer"): "less",
-    ("or", "below"): "less",
-    ("or", "under"): "less",
+    **{("or", word): "more" for word in ("more", "above", "over", "longer")},
+    **{("or", word): "less" for word in ("less", "fewer", "below", "under")},
     ("at", "least"): "more",
     ("at", "most"): "less",
 }
@@ -97,23 +90,16 @@ _BOUNDS_BEHIND = {
 # Values recognized by their form alone.
 
 
-def _verbatim(kind: Kind, part: str) -> Callable[[Sequence[Token], int], ParsedQuantity]:
+def _verbatim(
+    kind: Kind, part: str, around: str = ""
+) -> Callable[[Sequence[Token], int], ParsedQuantity]:
+    """Return a reader that takes a token as it is spelt, without the signs around it."""
+
     def read(tokens: Sequence[Token], at: int) -> ParsedQuantity:
-        value = tokens[at].lower.rstrip(".,;:!?/")
+        value = tokens[at].lower.rstrip(".,;:!?/").strip(around)
         return found_in(kind, {part: value}, tokens, (at, at + 1))
 
     return read
-
-
-def _code(tokens: Sequence[Token], at: int) -> ParsedQuantity:
-    return found_in(
-        Kind.IDENTIFIER, {"id": tokens[at].lower.removeprefix("#")}, tokens, (at, at + 1)
-    )
-
-
-def _placeholder(tokens: Sequence[Token], at: int) -> ParsedQuantity:
-    name = tokens[at].lower.strip("${}<>%")
-    return found_in(Kind.PLACEHOLDER, {"name": name}, tokens, (at, at + 1))
 
 
 def _version(tokens: Sequence[Token], at: int) -> ParsedQuantity:
@@ -146,10 +132,12 @@ def _measured(tokens: Sequence[Token], at: int) -> ParsedQuantity | None:
     if number is None:
         return None
     unit, stop = (number.unit, number.stop) if number.unit else _unit_at(tokens, number.stop)
+    if unit in {"%", "percent", "percentage"}:
+        return found_in(Kind.SHARE, _values(number, "share", 0.01), tokens, (at, stop))
+    if re.fullmatch(r"st|[nr]d|th", number.unit):
+        return found_in(Kind.ORDINAL, {"rank": number.value}, tokens, (at, number.stop))
     return (
-        _share(tokens, at, number, unit, stop)
-        or _ordinal_numeral(tokens, at, number)
-        or _hour(tokens, at, number)
+        _hour(tokens, at, number)
         or _half_of_unit(tokens, at, number, unit, stop)
         or _in_unit(tokens, at, number, unit, stop)
     )
@@ -169,20 +157,6 @@ def _unit_at(tokens: Sequence[Token], at: int) -> tuple[str, int]:
 def _values(number: Number, name: str, factor: float = 1.0) -> dict[str, float | str]:
     low = round(number.value * factor, 6)
     return {name: low} if number.high is None else {name: low, "to": round(number.high * factor, 6)}
-
-
-def _share(
-    tokens: Sequence[Token], at: int, number: Number, unit: str, stop: int
-) -> ParsedQuantity | None:
-    if unit not in {"%", "percent", "percentage"}:
-        return None
-    return found_in(Kind.SHARE, _values(number, "share", 0.01), tokens, (at, stop))
-
-
-def _ordinal_numeral(tokens: Sequence[Token], at: int, number: Number) -> ParsedQuantity | None:
-    if not re.fullmatch(r"st|[nr]d|th", number.unit):
-        return None
-    return found_in(Kind.ORDINAL, {"rank": number.value}, tokens, (at, number.stop))
 
 
 def _hour(tokens: Sequence[Token], at: int, number: Number) -> ParsedQuantity | None:
@@ -218,13 +192,12 @@ def _in_unit(
     if unit == "M" or (base == "m" and word_at(tokens, stop) in CURRENCY_WORDS):
         millions = Number(number.value * 1e6, number.stop)
         return found_in(Kind.NUMBER, _values(millions, "value"), tokens, (at, stop))
-    if base in SECONDS and _is_unit_here(tokens, number, base):
-        return _duration(tokens, at, stop, _values(number, "seconds", SECONDS[base]), base)
-    if base in CALENDAR_MONTHS:
-        return _duration(tokens, at, stop, _values(number, "months", CALENDAR_MONTHS[base]), base)
-    if base in MEASURES and _is_measure_here(tokens, number, base):
-        dimension, factor = MEASURES[base]
-        return found_in(Kind.MEASURE, _values(number, dimension, factor), tokens, (at, stop), base)
+    beside_digits = bool(number.unit) or tokens[number.stop - 1].form is Form.NUMBER
+    if base in DURATIONS and (beside_digits or len(base) > 1):
+        return _duration(tokens, at, stop, _values(number, *DURATIONS[base]), base)
+    one_foot = base == "foot" and number.value == 1.0  # "one foot in the door"
+    if base in MEASURES and not one_foot and (beside_digits or len(base) > _ABBREVIATION_MAX):
+        return found_in(Kind.MEASURE, _values(number, *MEASURES[base]), tokens, (at, stop), base)
     if unit.lower() in CURRENCIES:
         currency = CURRENCIES[unit.lower()]
         parts = {**_values(number, "amount"), "currency": currency}
@@ -236,23 +209,11 @@ def _in_unit(
     return _plain(tokens, at, number)
 
 
-_UNIT_WORDS = {*SECONDS, *CALENDAR_MONTHS, *MEASURES, "degree"}
-
-
-def _is_unit_here(tokens: Sequence[Token], number: Number, unit: str) -> bool:
-    """Return whether a single letter is a unit: only next to digits."""
-    return len(unit) > 1 or bool(number.unit) or tokens[number.stop - 1].form is Form.NUMBER
-
-
-def _is_measure_here(tokens: Sequence[Token], number: Number, unit: str) -> bool:
-    """Return whether a word is a measure: "2 gal" is, "two gals" and "one foot" are not."""
-    if unit == "foot":
-        return number.value != 1.0
-    beside_digits = bool(number.unit) or tokens[number.stop - 1].form is Form.NUMBER
-    return len(unit) > _ABBREVIATION_MAX or beside_digits
+_UNIT_WORDS = {*DURATIONS, *MEASURES, "degree"}
 
 
 _ABBREVIATION_MAX = 3
+"""So short a measure counts only next to digits: "2 gal" is one, "two gals" are not."""
 
 
 def _duration(
@@ -309,12 +270,13 @@ def _article_unit(tokens: Sequence[Token], at: int) -> ParsedQuantity | None:
     half = word == "half" and word_at(tokens, at + 1) in {"a", "an"}
     place = at + 1 if half else at
     unit = word_at(tokens, place + 1)
-    if word_at(tokens, place) not in {"a", "an"} or unit not in {*SECONDS, *CALENDAR_MONTHS}:
+    if word_at(tokens, place) not in {"a", "an"} or unit not in DURATIONS:
         return None
     if len(unit) < 3 or unit == "second":  # noqa: PLR2004 - "a second" is mostly "another"
         return None
-    if word_at(tokens, at - 1) in _PER:
-        return _per(tokens, at, unit)
+    if word_at(tokens, at - 1) in _PER:  # "twice a day" is a frequency, not a duration
+        measured, length = DURATIONS[unit]
+        return found_in(Kind.DURATION, {f"per-{measured}": length}, tokens, (at, at + 2), unit)
     number = Number(0.5 if half else 1.0, place + 1)
     return _half_of_unit(tokens, at, number, unit, place + 2) or _in_unit(
         tokens, at, number, unit, place + 2
@@ -322,14 +284,6 @@ def _article_unit(tokens: Sequence[Token], at: int) -> ParsedQuantity | None:
 
 
 _PER = frozenset(["once", "twice", "thrice", "times"])
-
-
-def _per(tokens: Sequence[Token], at: int, unit: str) -> ParsedQuantity:
-    """Read the "a day" of "twice a day": a frequency, not a duration."""
-    days = unit in SECONDS
-    value = SECONDS[unit] if days else CALENDAR_MONTHS[unit]
-    part = "per-seconds" if days else "per-months"
-    return found_in(Kind.DURATION, {part: value}, tokens, (at, at + 2), unit)
 
 
 def _ordinal(tokens: Sequence[Token], at: int) -> ParsedQuantity | None:
@@ -372,7 +326,7 @@ def _fraction_of_unit(tokens: Sequence[Token], at: int, value: float) -> ParsedQ
     """Read "three quarters of an hour" as a duration."""
     unit = word_at(tokens, at + 4)
     of = word_at(tokens, at + 2) == "of" and word_at(tokens, at + 3) in {"a", "an"}
-    if not of or unit not in {*SECONDS, *CALENDAR_MONTHS} or len(unit) < 3:  # noqa: PLR2004
+    if not of or unit not in DURATIONS or len(unit) < 3:  # noqa: PLR2004
         return None
     return _in_unit(tokens, at, Number(value, at + 4), unit, at + 5)
 
@@ -386,16 +340,13 @@ def _times(tokens: Sequence[Token], at: int) -> ParsedQuantity | None:
     return found_in(Kind.NUMBER, {"value": count}, tokens, (at, at + 1))
 
 
-# Dates in words.
-
-
 _READERS: Mapping[Form, tuple[Callable[[Sequence[Token], int], ParsedQuantity | None], ...]] = {
     Form.URL: (_verbatim(Kind.IDENTIFIER, "url"),),
     Form.EMAIL: (_verbatim(Kind.IDENTIFIER, "address"),),
     Form.UUID: (_verbatim(Kind.IDENTIFIER, "id"),),
     Form.PATH: (_verbatim(Kind.IDENTIFIER, "path"),),
-    Form.CODE: (_code,),
-    Form.PLACEHOLDER: (_placeholder,),
+    Form.CODE: (_verbatim(Kind.IDENTIFIER, "id", "#"),),
+    Form.PLACEHOLDER: (_verbatim(Kind.PLACEHOLDER, "name", "${}<>%"),),
     Form.ISO: (iso_date,),
     Form.SLASHED: (slashed_date,),
     Form.CLOCK: (clock_time, _verbatim(Kind.IDENTIFIER, "id")),

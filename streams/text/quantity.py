@@ -45,9 +45,13 @@ class Quantity:
         """The key that equal values share."""
         return f"{self.kind.value}:" + ",".join(f"{name}={value}" for name, value in self.parts)
 
-    def comparable(self, other: "Quantity") -> bool:
-        """Return whether two values share a part that can be compared."""
-        return not {name for name, _ in self.parts}.isdisjoint(name for name, _ in other.parts)
+    def agrees(self, other: "Quantity") -> bool:
+        """Return whether two values of one kind have parts to compare, and none that conflict."""
+        return (
+            self.kind is other.kind
+            and not dict(self.parts).keys().isdisjoint(name for name, _ in other.parts)
+            and not self.conflicts(other)
+        )
 
     def conflicts(self, other: "Quantity") -> bool:
         """Return whether two values cannot both be meant."""

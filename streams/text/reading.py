@@ -4,8 +4,9 @@ Reading is shallow and total: it parses only what a closed class of words shows,
 be read. What is uncertain is left out, so a reading may miss facts but states few wrong ones.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import TypeAlias
 
@@ -121,7 +122,8 @@ class AnalysedText:
     @cached_property
     def tenses(self) -> frozenset[str]:
         """Of "past", "present", "future" and "former" ("used to")."""
-        return _tenses(self._pieces, self.lexicon)
+        found = (_tense(self._pieces, at, self.lexicon) for at in range(len(self._pieces)))
+        return frozenset(found) - {""}
 
     @cached_property
     def question(self) -> str | None:
@@ -157,6 +159,14 @@ class AnalysedText:
         """The grammatical persons of the pronouns: 1, 2, 3."""
         groups = (FIRST_PERSON, SECOND_PERSON, THIRD_PERSON)
         return frozenset(number for number, group in enumerate(groups, 1) if group & self.lowers)
+
+    def before(self, position: int, reach: int) -> tuple[Word, ...]:
+        """Return up to so many words before a position."""
+        return self.words[max(0, position - reach) : position]
+
+    def behind(self, position: int, reach: int | None = None) -> tuple[Word, ...]:
+        """Return up to so many words after a position, or all of them."""
+        return self.words[position + 1 :][:reach]
 
     @cached_property
     def tokens(self) -> Sequence[Token]:
@@ -225,14 +235,8 @@ def _in_place(
     quantity: Quantity, found: Sequence[Token], start: int, stop: int, lexicon: Lexicon
 ) -> Quantity:
     """Add a value's context: its bound, and what it counts or labels."""
-    return Quantity(
-        quantity.kind,
-        quantity.parts,
-        quantity.spelling,
-        quantity.unit,
-        bound_before(found, start) or bound_behind(found, stop),
-        _counted(found, start, stop, lexicon),
-    )
+    bound = bound_before(found, start) or bound_behind(found, stop)
+    return replace(quantity, bound=bound, of=_counted(found, start, stop, lexicon))
 
 
 def _counted(found: Sequence[Token], start: int, stop: int, lexicon: Lexicon) -> str:
@@ -302,18 +306,23 @@ def _negations(pieces: Sequence[Piece], lexicon: Lexicon) -> Iterator[Negation]:
         lemma = _negator(pieces, at, lexicon)
         if not lemma:
             continue
-        start, stop = at + 1, at + 1
-        while stop < len(pieces) and pieces[stop].clause == piece.clause:
-            stop += 1
+        start, stop = at + 1, _clause_end(pieces, at)
         if piece.lower == "neither":
             stop = len(pieces)
         stop = _behind_that(pieces, start, stop)
         if _lower(pieces, at + 1) in _CIRCUMSTANCES and _lower(pieces, at - 1) in PREPOSITIONS:
-            while start > 0 and pieces[start - 1].clause == piece.clause:
-                start -= 1
+            start = _clause_start(pieces, at)
         if not any(_is_deniable(reached) for reached in pieces[start:stop]):
             start, stop = _denied_behind(pieces, at)
         yield Negation(at, lemma, start, stop)
+
+
+def _clause_start(pieces: Sequence[Piece], at: int) -> int:
+    return bisect_left(pieces, pieces[at].clause, hi=at, key=lambda piece: piece.clause)
+
+
+def _clause_end(pieces: Sequence[Piece], at: int) -> int:
+    return bisect_right(pieces, pieces[at].clause, lo=at, key=lambda piece: piece.clause)
 
 
 _CIRCUMSTANCES = frozenset(["circumstances", "account", "means", "case", "way", "event"])
@@ -337,10 +346,7 @@ def _behind_that(pieces: Sequence[Piece], start: int, stop: int) -> int:
     }
     if not said_of and not exists:
         return stop
-    clause = pieces[stop].clause
-    while stop < len(pieces) and pieces[stop].clause == clause:
-        stop += 1
-    return stop
+    return _clause_end(pieces, stop)
 
 
 _TRUTH = frozenset(["true", "right", "correct", "the", "case"])
@@ -350,12 +356,8 @@ _TRUTH = frozenset(["true", "right", "correct", "the", "case"])
 def _denied_behind(pieces: Sequence[Piece], at: int) -> tuple[int, int]:
     """Return the scope of a negator at a clause's end: "smoking is forbidden", "it fails"."""
     if pieces[at].lower in NEGATIVE_ADJECTIVES:
-        start = at
-        while start > 0 and pieces[start - 1].clause == pieces[at].clause:
-            start -= 1
-        return start, at
-    before = at > 0 and pieces[at - 1].clause == pieces[at].clause
-    return (at - 1 if before else at), at
+        return _clause_start(pieces, at), at
+    return max(_clause_start(pieces, at), at - 1), at
 
 
 def _negator(pieces: Sequence[Piece], at: int, lexicon: Lexicon) -> str:
@@ -507,10 +509,6 @@ def _person(word: Word) -> str:
     return "user" if word.lower in FIRST_PERSON else word.lower
 
 
-def _tenses(pieces: Sequence[Piece], lexicon: Lexicon) -> frozenset[str]:
-    return frozenset(tense for at in range(len(pieces)) if (tense := _tense(pieces, at, lexicon)))
-
-
 def _tense(pieces: Sequence[Piece], at: int, lexicon: Lexicon) -> str:
     """Return the tense that a verb form shows; participles after an auxiliary show none."""
     lower, following = pieces[at].lower, _lower(pieces, at + 1)
@@ -543,17 +541,12 @@ def _question(found: Sequence[Token], pieces: Sequence[Piece]) -> str | None:
     for at, piece in enumerate(pieces):
         if piece.lower in QUESTION_WORDS:
             following = _lower(pieces, at + 1)
-            if piece.lower == "how" and following in {
-                "many",
-                "much",
-                "long",
-                "often",
-                "old",
-                "far",
-            }:
-                return f"how {following}"
-            return piece.lower
+            measured = piece.lower == "how" and following in _MEASURED
+            return f"how {following}" if measured else piece.lower
     return ""
+
+
+_MEASURED = frozenset(["many", "much", "long", "often", "old", "far"])
 
 
 def _sentences(found: Sequence[Token]) -> int:

@@ -24,9 +24,7 @@ class Notes:
         self._known_max = known_max
         self._taken: set[tuple[ScopeName, EventId]] = set()
         self._stored: set[MemoryId] = set()
-        self._by_scope: defaultdict[ScopeName, dict[str, KnownMemory]] = defaultdict(
-            dict
-        )  # by words
+        self._by_scope = defaultdict[ScopeName, dict[str, KnownMemory]](dict)  # by words
         for memory in sorted(memories, key=lambda memory: memory.last_seen_at):
             self._stored.add(memory.id)
             if memory.live:
@@ -48,7 +46,7 @@ class Notes:
         if event.supersedes:
             for gone in [said for said, one in known.items() if one.id in event.supersedes]:
                 del known[gone]
-        coming = KnownMemory.coming(event)
+        coming = KnownMemory.of(event)
         if coming.id not in self._stored:
             known.setdefault(normalised(event.text), coming)
 

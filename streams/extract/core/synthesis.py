@@ -7,9 +7,9 @@ a reason that can be sent back to it.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import sha256
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, StringConstraints, ValidationError
 
@@ -40,28 +40,18 @@ class KnownMemory:
     """A live memory as the model sees it."""
 
     id: MemoryId
-    text: str
-    title: str | None
     category: str | None
+    title: str | None
+    text: str
     status: str
     persistence: Persistence | None
 
     @classmethod
-    def of(cls, memory: Memory) -> "KnownMemory":
-        return cls(
-            memory.id,
-            memory.text,
-            memory.title,
-            memory.category,
-            str(memory.status),
-            memory.persistence,
-        )
-
-    @classmethod
-    def coming(cls, event: Remember) -> "KnownMemory":
-        """Return the memory that an event will create if nothing near it is known."""
-        made = memory_id(decision_id(event.scope, event.event_id))
-        return cls(made, event.text, event.title, event.category, event.status, event.persistence)
+    def of(cls, said: Memory | Remember) -> Self:
+        """Return a memory, or the one that an event will create if nothing near it is known."""
+        is_event = isinstance(said, Remember)
+        made = memory_id(decision_id(said.scope, said.event_id)) if is_event else said.id
+        return cls(made, said.category, said.title, said.text, str(said.status), said.persistence)
 
 
 @dataclass(frozen=True)
@@ -266,16 +256,8 @@ def _outlives(known: KnownMemory, persistence: Persistence) -> bool:
     return known.persistence is not None and known.persistence.rank > persistence.rank
 
 
-def _known(one: KnownMemory) -> JsonValue:
-    told: dict[str, JsonValue] = {
-        "id": one.id,
-        "category": one.category,
-        "title": one.title,
-        "text": one.text,
-        "status": one.status,
-        "persistence": None if one.persistence is None else str(one.persistence),
-    }
-    return {name: value for name, value in told.items() if value is not None}
+def _known(one: KnownMemory) -> dict[str, JsonValue]:
+    return {name: value for name, value in asdict(one).items() if value is not None}
 
 
 def _said(turn: Turn, characters_max: int | None = None) -> JsonValue:

@@ -10,6 +10,12 @@ from streams.judges.chat import Chat, ModelQuestion
 from streams.judges.prompting import FencedData, Prompt
 from streams.model.ports import NoAnswer
 
+_LENGTHS = {
+    "text_max": synthesis.TEXT_CHARACTERS,
+    "title_max": synthesis.TITLE_CHARACTERS,
+    "reasoning_max": synthesis.REASONING_CHARACTERS,
+    "reason_max": synthesis.REASON_CHARACTERS,
+}
 _TOKENS_MAX = (
     synthesis.REASONING_CHARACTERS + synthesis.TITLE_CHARACTERS + synthesis.TEXT_CHARACTERS + 400
 )
@@ -26,25 +32,15 @@ class LlmExtractor:
         """Raise Unusable if the prompt in that file cannot be used."""
         self._chat = chat
         self._temperature = temperature
-        places = {"begin", "end", "retired_max", "text_max", "title_max", "reasoning_max"}
-        self._prompt = Prompt.load("extract", prompt, frozenset({*places, "reason_max"}))
+        self._prompt = Prompt.load("extract", prompt, "retired_max", *_LENGTHS)
 
     async def extract(
         self, material: Material, refused: str | None = None
     ) -> Remember | Abstention | RejectedAnswer | NoAnswer:
         fenced = FencedData.of(synthesis.shown(material, refused), self._prompt)
-        values = {
-            "begin": fenced.begin,
-            "end": fenced.end,
-            "retired_max": str(material.retired_max),
-            "text_max": str(synthesis.TEXT_CHARACTERS),
-            "title_max": str(synthesis.TITLE_CHARACTERS),
-            "reasoning_max": str(synthesis.REASONING_CHARACTERS),
-            "reason_max": str(synthesis.REASON_CHARACTERS),
-        }
         question = ModelQuestion(
             scope=material.turn.scope,
-            instructions=self._prompt.filled(values),
+            instructions=self._prompt.filled(fenced, retired_max=material.retired_max, **_LENGTHS),
             data=fenced.text,
             schema=synthesis.ANSWER,
             tokens_max=_TOKENS_MAX + synthesis.REASON_CHARACTERS * material.retired_max,

@@ -89,17 +89,8 @@ def words_digest(entry: MemoryEntry) -> str:
     """Return a digest of what an entry says, without its parentheses."""
     header, retired = entry.header, entry.retired
     why = retired.reason if isinstance(retired, Invalidation) else retired and retired.title
-    return _digest(
-        [
-            header.category,
-            header.title,
-            header.persistence,
-            header.status,
-            entry.text,
-            why,
-            entry.struck,
-        ]
-    )
+    said = [header.category, header.title, header.persistence, header.status, entry.text]
+    return _digest([*said, why, entry.struck])
 
 
 def in_step(
@@ -131,15 +122,10 @@ def standing(
     document: Document, placed: Mapping[MemoryId, PlacedEntry]
 ) -> dict[EntryPosition, tuple[MemoryId, PlacedEntry]]:
     """Return the memory of each entry, even if a person has edited the entry."""
-    by_location: dict[int, dict[MemoryId, PlacedEntry]] = defaultdict(dict)
-    for identity, place in placed.items():
-        by_location[place.location][identity] = place
-    grouped = _by_location(document, by_location)
     claims: dict[EntryPosition, tuple[MemoryId, PlacedEntry]] = {}
-    for location, places in by_location.items():
-        there = _There(grouped.get(location, ()), places)
+    for there in _places(document, (place.location for place in placed.values()), placed).values():
         there.settle()
-        claims |= {at: (identity, places[identity]) for identity, at in there.claims.items()}
+        claims |= {at: (identity, placed[identity]) for identity, at in there.claims.items()}
     return claims
 
 
@@ -231,7 +217,15 @@ class _Keeper:
         self._newest = {memory.id: memory for memory in wanted}
         self._wanted, self._world = wanted, world
         self._entered = _entered(placed)
-        self._there = _places(document, wanted, placed, world)
+        self._there = self._found()
+
+    def _found(self) -> dict[int, _There]:
+        """Match memories to entries in the locations of these memories."""
+        locations = (entry_parts(memory)[0].id for memory in self._wanted)
+        places = _places(self.document, locations, self.placed)
+        for there in places.values():
+            there.know(self._world)
+        return places
 
     def bring(self, memory: Memory, *, history: bool) -> None:
         """Bring a memory's entry up to date, as far as the store owns its words."""
@@ -259,7 +253,7 @@ class _Keeper:
             self.notes.append(f"location {place.location}: an entry cannot be taken out: {error}")
             return
         self.placed[memory.id] = PlacedEntry(memory.version, _NOWHERE, "", "", "", "")
-        self._there = _places(self.document, self._wanted, self.placed, self._world)
+        self._there = self._found()
 
     def _begin(self, memory: Memory, *, history: bool) -> None:
         if not written_at_all(memory):
@@ -410,32 +404,18 @@ class _Keeper:
 
 
 def _places(
-    document: Document,
-    wanted: Sequence[Memory],
-    placed: Mapping[MemoryId, PlacedEntry],
-    world: str,
+    document: Document, locations: Iterable[int], placed: Mapping[MemoryId, PlacedEntry]
 ) -> dict[int, _There]:
-    """Match memories to entries in the locations of these memories."""
-    by_location: dict[int, dict[MemoryId, PlacedEntry]] = {
-        entry_parts(memory)[0].id: {} for memory in wanted
-    }
+    """Match memories to entries in some locations."""
+    claiming: dict[int, dict[MemoryId, PlacedEntry]] = {number: {} for number in locations}
     for identity, place in placed.items():
-        if place.location in by_location:
-            by_location[place.location][identity] = place
-    grouped = _by_location(document, by_location)
-    places: dict[int, _There] = {}
-    for number, there in by_location.items():
-        places[number] = _There(grouped.get(number, ()), there)
-        places[number].know(world)
-    return places
-
-
-def _by_location(document: Document, numbers: Container[int]) -> dict[int, list[LocatedEntry]]:
-    grouped: dict[int, list[LocatedEntry]] = defaultdict(list)
-    for found in entries(document, numbers):
-        if found.location is not None:
-            grouped[found.location.id].append(found)
-    return grouped
+        if place.location in claiming:
+            claiming[place.location][identity] = place
+    found: dict[int, list[LocatedEntry]] = defaultdict(list)
+    for one in entries(document, claiming):
+        if one.location is not None:
+            found[one.location.id].append(one)
+    return {number: _There(found[number], places) for number, places in claiming.items()}
 
 
 def _entered(placed: Mapping[MemoryId, PlacedEntry]) -> defaultdict[int, dict[str, int]]:

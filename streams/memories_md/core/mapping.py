@@ -161,27 +161,23 @@ def _label(text: str) -> str | None:
 def _metadata(location: Location, header: Header, meta: Meta) -> dict[str, JsonValue]:
     """Return what an entry has that no field of an event holds."""
     turns = meta.turns
-    kept: dict[str, JsonValue] = {LOCATION_NAME: location.name}
-    kept |= {
-        name: text
-        for name, text in (
-            (TITLE, header.title),
-            (CATEGORY, header.category),
-            (EPISODE, meta.episode),
-        )
-        if text is not None and _label(text) is None
+    kept: dict[str, JsonValue] = {
+        LOCATION_NAME: location.name,
+        TITLE: _no_label(header.title),
+        CATEGORY: _no_label(header.category),
+        EPISODE: _no_label(meta.episode),
+        LAST_TURN: None if turns is None or turns.last == turns.first else turns.last,
+        SCORE: meta.score,
+        SEEN: None if meta.seen == 1 else meta.seen,
+        GOAL: meta.goal,
+        OTHER: list(meta.other) or None,
     }
-    if turns is not None and turns.last != turns.first:
-        kept[LAST_TURN] = turns.last
-    if meta.score is not None:
-        kept[SCORE] = meta.score
-    if meta.seen != 1:
-        kept[SEEN] = meta.seen
-    if meta.goal is not None:
-        kept[GOAL] = meta.goal
-    if meta.other:
-        kept[OTHER] = list(meta.other)
-    return kept
+    return {name: value for name, value in kept.items() if value is not None}
+
+
+def _no_label(text: str | None) -> str | None:
+    """Return a text that is no valid label; None if it is one."""
+    return text if text is None or _label(text) is None else None
 
 
 def _header(memory: Memory, meta: Meta) -> Header:

@@ -30,7 +30,7 @@ from streams.model.verdict import (
 )
 from streams.model.wordings import other_than_shown
 from streams.text.guards.registry import examine
-from streams.text.guards.statement import of_event, of_memory
+from streams.text.guards.statement import statement_of
 from streams.text.judge.weighing import ONE_MEMORY
 from streams.text.reading import TextAnalyzer
 
@@ -137,7 +137,7 @@ class Judging:
             return apart
         findings = ()
         if pair.rules.guards:
-            said, known = of_event(event, texts[0]), of_memory(memory, texts[1])
+            said, known = statement_of(event, texts[0]), statement_of(memory, texts[1])
             findings = examine(said, known, self.readings.lexicon)
         if apart := by_guards(findings, judges):
             return apart

@@ -36,16 +36,21 @@ class Gap(NamedTuple):
 
 @dataclass(frozen=True)
 class Alignment:
-    """Matched words in order, the gaps between them, and words matched out of order.
-
-    `event_only` and `memory_only` are the content words without any match.
-    """
+    """Matched words in order, the gaps between them, and words matched out of order."""
 
     pairs: tuple[tuple[Word, Word], ...]
     gaps: tuple[Gap, ...]
     moved: tuple[tuple[Word, Word], ...]
-    event_only: tuple[Word, ...]
-    memory_only: tuple[Word, ...]
+
+    @cached_property
+    def event_only(self) -> tuple[Word, ...]:
+        """The event's content words without a match."""
+        return tuple(word for gap in self.gaps for word in gap.event)
+
+    @cached_property
+    def memory_only(self) -> tuple[Word, ...]:
+        """The memory's content words without a match."""
+        return tuple(word for gap in self.gaps for word in gap.memory)
 
     @cached_property
     def agreement(self) -> float:
@@ -83,19 +88,8 @@ def align(event: AnalysedText, memory: AnalysedText, lexicon: Lexicon) -> Alignm
     gaps = _gaps(ours, theirs, places)
     moved = _moved(gaps, dict(zip(ours, event_keys, strict=True)), memory_keys, theirs)
     gone = {word for pair in moved for word in pair}
-    return Alignment(
-        pairs=pairs,
-        gaps=tuple(
-            Gap(
-                tuple(word for word in gap.event if word not in gone),
-                tuple(word for word in gap.memory if word not in gone),
-            )
-            for gap in gaps
-        ),
-        moved=moved,
-        event_only=tuple(w for gap in gaps for w in gap.event if w not in gone),
-        memory_only=tuple(w for gap in gaps for w in gap.memory if w not in gone),
-    )
+    left = [Gap(*(tuple(w for w in side if w not in gone) for side in gap)) for gap in gaps]
+    return Alignment(pairs, tuple(left), moved)
 
 
 def _keys(
@@ -124,32 +118,39 @@ def _key(word: Word) -> str:
 
 def means_the_same(word: Word, other: Word, lexicon: Lexicon) -> bool:
     """Return whether two different words or values can mean the same."""
+    if word.quantity and other.quantity:
+        return word.quantity.agrees(other.quantity)
     if word.quantity or other.quantity:
-        return (
-            word.quantity is not None
-            and other.quantity is not None
-            and word.quantity.kind is other.quantity.kind
-            and word.quantity.comparable(other.quantity)
-            and not word.quantity.conflicts(other.quantity)
-        )
-    relations = lexicon.relations(word.lower, other.lower)
+        return False
+    return are_synonyms(word.lower, other.lower, lexicon)
+
+
+def are_synonyms(word: str, other: str, lexicon: Lexicon) -> bool:
+    """Return whether two words have a common meaning, and none that is opposed."""
+    relations = lexicon.relations(word, other)
     return bool(relations & SAME_MEANING) and not relations & OPPOSED
 
 
 def _common_places(ours: Sequence[str], theirs: Sequence[str]) -> list[tuple[int, int]]:
     """Return the positions of the longest common subsequence, equal ends first."""
-    start = 0
-    while start < min(len(ours), len(theirs)) and ours[start] == theirs[start]:
-        start += 1
-    end = 0
-    while end < min(len(ours), len(theirs)) - start and ours[-1 - end] == theirs[-1 - end]:
-        end += 1
+    start, end = common_ends(ours, theirs)
     middle = _longest(ours[start : len(ours) - end], theirs[start : len(theirs) - end])
     return [
         *((at, at) for at in range(start)),
         *((start + here, start + there) for here, there in middle),
         *((len(ours) - at, len(theirs) - at) for at in range(end, 0, -1)),
     ]
+
+
+def common_ends(ours: Sequence[str], theirs: Sequence[str]) -> tuple[int, int]:
+    """Return the lengths of the common prefix and, behind that, of the common suffix."""
+    least = min(len(ours), len(theirs))
+    start = end = 0
+    while start < least and ours[start] == theirs[start]:
+        start += 1
+    while end < least - start and ours[-1 - end] == theirs[-1 - end]:
+        end += 1
+    return start, end
 
 
 def _longest(ours: Sequence[str], theirs: Sequence[str]) -> list[tuple[int, int]]:

@@ -1,6 +1,6 @@
 """Guards on how a thing is said: quantity, certainty, question or statement, tense, comparison."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator, Sequence
 
 from streams.text.function_words import HEDGES, NEGATIVE_ADJECTIVES, QUANTIFIERS
 from streams.text.guards.alignment import SAME_MEANING
@@ -30,8 +30,7 @@ def quantifiers(sides: Sides) -> Answer:
     if sides.alignment.agreement < _RELATED_MIN:
         return COMPATIBLE
     event, memory = sides.readings
-    ours = _lone(event, event.quantifiers, memory, memory.quantifiers, sides) & _STRONG
-    theirs = _lone(memory, memory.quantifiers, event, event.quantifiers, sides) & _STRONG
+    ours, theirs = _lone(lambda reading: reading.quantifiers, _STRONG, sides)
     if not ours and not theirs:
         return COMPATIBLE
     if ours | theirs <= _EXHAUSTIVE and max(len(event.negations), len(memory.negations)) > 1:
@@ -61,7 +60,7 @@ def _is_left_out(
 
 def _adds_little(mark: Qualifier, reading: AnalysedText) -> bool:
     """Return whether a quantifier may be omitted: "all" of the windows, "only" one, "almost" 5."""
-    following = reading.words[mark.position + 1 : mark.position + 2]
+    following = reading.behind(mark.position, 1)
     bounds_a_value = any(word.quantity or word.lower in QUANTIFIERS for word in following)
     if mark.kind in {"only", "almost"}:
         return bounds_a_value
@@ -82,10 +81,9 @@ def modality(sides: Sides) -> Answer:
     if sides.alignment.agreement < _RELATED_MIN:
         return COMPATIBLE
     event, memory = sides.readings
-    if event.question is not None or memory.question is not None:
+    if sides.asked:
         return COMPATIBLE  # "How can I", "How do I" and "How should I" ask the same
-    ours = _lone(event, event.modals, memory, memory.modals, sides) & _BINDING
-    theirs = _lone(memory, memory.modals, event, event.modals, sides) & _BINDING
+    ours, theirs = _lone(lambda reading: reading.modals, _BINDING, sides)
     if not ours and not theirs:
         return COMPATIBLE
     if _is_hedged(event, ours, memory) and _is_hedged(memory, theirs, event):
@@ -101,41 +99,37 @@ def _is_hedged(reading: AnalysedText, kinds: frozenset[str], other: AnalysedText
     refused = bool(reading.negations) and bool(other.negations)
     forbidden = any(found.lemma in NEGATIVE_ADJECTIVES for found in other.negations)
     denied_twice = max(len(reading.negations), len(other.negations)) > 1
+    excused = {
+        "wish": planned,
+        "possible": planned or able or bound_to_not or (forbidden and refused),
+        "obligation": denied_twice or (refused and (able or forbidden)),
+    }
     return all(
-        reading.words[mark.position].lower in HEDGES
-        or (planned and mark.kind in {"possible", "wish"})
-        or (able and mark.kind == "possible")
-        or (bound_to_not and mark.kind == "possible")
-        or (able and refused and mark.kind == "obligation")
-        or (forbidden and refused and mark.kind in {"obligation", "possible"})
-        or reading.words[mark.position].lower in _IMPLYING
-        or (denied_twice and mark.kind == "obligation")
+        excused[mark.kind] or reading.words[mark.position].lower in HEDGES | _IMPLYING
         for mark in reading.modals
         if mark.kind in kinds
     )
 
 
 def _lone(
-    reading: AnalysedText,
-    marks: Iterable[Qualifier],
-    other: AnalysedText,
-    others: Iterable[Qualifier],
-    sides: Sides,
-) -> frozenset[str]:
-    """Return the kinds of mark that only one side has, on a word that both share."""
-    common = sides.alignment.common
-    elsewhere = {mark.kind for mark in others}
-    found: set[str] = set()
-    for mark in marks:
-        behind = reading.words[mark.position + 1 :]
-        governed = next((word for word in behind if word.content), None)
-        if (
-            mark.kind not in elsewhere
-            and (governed is None or governed.lemma in common)
+    marks: Callable[[AnalysedText], Sequence[Qualifier]], kinds: frozenset[str], sides: Sides
+) -> Iterator[frozenset[str]]:
+    """Yield the kinds of mark that only one side has, on a word that both share: of each side."""
+    for reading, other in zip(sides.readings, reversed(sides.readings), strict=True):
+        elsewhere = {mark.kind for mark in marks(other)}
+        yield frozenset(
+            mark.kind
+            for mark in marks(reading)
+            if mark.kind in kinds - elsewhere
+            and _is_shared(mark, reading, sides)
             and not _is_derived(reading.words[mark.position], other, sides)
-        ):
-            found.add(mark.kind)
-    return frozenset(found)
+        )
+
+
+def _is_shared(mark: Qualifier, reading: AnalysedText, sides: Sides) -> bool:
+    """Return whether the word that a mark governs is in both texts."""
+    governed = next((word for word in reading.behind(mark.position) if word.content), None)
+    return governed is None or governed.lemma in sides.alignment.common
 
 
 def _is_derived(marking: Word, other: AnalysedText, sides: Sides) -> bool:
@@ -198,7 +192,7 @@ def _is_of_one_deed(sides: Sides) -> bool:
     """Return whether the action that "will" be done is also in the other text."""
     for reading in sides.readings:
         for mark in reading.modals:
-            behind = reading.words[mark.position + 1 :]
+            behind = reading.behind(mark.position)
             done = next((word for word in behind if word.content or word.lemma == "be"), None)
             if mark.kind == "future" and done and done.lemma in sides.alignment.common | {"be"}:
                 return True

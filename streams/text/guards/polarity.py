@@ -1,6 +1,7 @@
 """Guards on polarity: negation, opposites, directions."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 
 from streams.text.function_words import (
     BE,
@@ -10,7 +11,7 @@ from streams.text.function_words import (
     SECOND_PERSON,
     THIRD_PERSON,
 )
-from streams.text.guards.alignment import OPPOSED, SAME_MEANING
+from streams.text.guards.alignment import OPPOSED, are_synonyms
 from streams.text.guards.statement import COMPATIBLE, Answer, CannotTell, Differs, Sides
 from streams.text.lexicon import Lexicon, Relation
 from streams.text.parts import Negation, Word
@@ -27,32 +28,21 @@ _SWAPPED_MIN, _SWAPPED_MAX = 0.75, 2
 """The least agreement, and the most unmatched words per side, at which a denied word that only
 one side has replaces the other's word: "used", "not utilised"."""
 
-_DIRECTIONS = (
-    ("on", "off"),
-    ("in", "out"),
-    ("up", "down"),
-    ("before", "after"),
-    ("above", "below"),
-    ("over", "under"),
-    ("inside", "outside"),
-    ("into", "from"),
-    ("to", "from"),
-    ("toward", "from"),
-    ("with", "without"),
-    ("for", "against"),
-    ("more", "less"),
-    ("most", "least"),
-    ("here", "there"),
-    ("since", "until"),
+
+def _paired(pairs: str) -> Mapping[str, AbstractSet[str]]:
+    """Return the partners of each word, from pairs like "on/off"."""
+    partners: dict[str, set[str]] = {}
+    for one, other in (pair.split("/") for pair in pairs.split()):
+        partners.setdefault(one, set()).add(other)
+        partners.setdefault(other, set()).add(one)
+    return partners
+
+
+_OPPOSITE = _paired(
+    "on/off in/out up/down before/after above/below over/under inside/outside into/from to/from "
+    "toward/from with/without for/against more/less most/least here/there since/until"
 )
-"""Pairs of closed-class words that are opposites; none is a content word."""
-_OPPOSITE = {
-    word: frozenset(
-        other for pair in _DIRECTIONS if word in pair for other in pair if other != word
-    )
-    for pair in _DIRECTIONS
-    for word in pair
-}
+"""Closed-class words with their opposites; none is a content word."""
 
 
 def negation(sides: Sides) -> Answer:
@@ -73,20 +63,13 @@ def negation(sides: Sides) -> Answer:
 def _unequal(sides: Sides, ours: list[Negation], theirs: list[Negation]) -> Answer:
     """Distinguish a clear denial of what the other side asserts from a possible rewording."""
     event, memory = sides.readings
-    sure = [
-        (side, negation)
-        for side, negations in ((event, ours), (memory, theirs))
-        for negation in negations
-        if _denies_a_shared_word(negation, side, sides)
-    ]
+    said = [*((event, one) for one in ours), *((memory, one) for one in theirs)]
+    sure = [(side, one) for side, one in said if _denies_a_shared_word(one, side, sides)]
+    side, negation = (sure or said)[0]
+    words = _around(side, negation)
     if not sure:
-        side, negation = next(
-            (side, found) for side, group in ((event, ours), (memory, theirs)) for found in group
-        )
-        return CannotTell(f"'{_around(side, negation)}' denies what the other text says otherwise")
-    side, said = sure[0]
-    texts = (_around(event, said), "") if side is event else ("", _around(memory, said))
-    return Differs("negation", *texts)
+        return CannotTell(f"'{words}' denies what the other text says otherwise")
+    return Differs("negation", *((words, "") if side is event else ("", words)))
 
 
 def _denies_a_shared_word(negation: Negation, reading: AnalysedText, sides: Sides) -> bool:
@@ -95,21 +78,17 @@ def _denies_a_shared_word(negation: Negation, reading: AnalysedText, sides: Side
     A verb that denies its object ("refuse to pay") is clear only if the other side has no
     unmatched verb in its place.
     """
-    reached = [
-        word
-        for word in reading.words[negation.start : negation.stop]
-        if word.content and not _is_adverb(word, sides.lexicon)
-    ]
+    first = next(_denied(negation, reading, sides.lexicon), None)
     alignment = sides.alignment
     known = alignment.common | {word.lemma for pair in _opposites(sides) for word in pair}
     own, others = alignment.event_only, alignment.memory_only
     if reading is not sides.event.reading:
         own, others = others, own
-    if reached and reached[0].lemma not in known:
+    if first and first.lemma not in known:
         in_its_stead = (
             max(len(own), len(others)) <= _SWAPPED_MAX
-            and reached[0] in own
-            and not _is_negative(reached[0], sides.lexicon)
+            and first in own
+            and not _is_negative(first, sides.lexicon)
         )
         return in_its_stead and alignment.agreement >= _SWAPPED_MIN
     if negation.lemma not in _VERBAL:
@@ -199,14 +178,9 @@ def _is_said_there(negation: Negation, other: AnalysedText, lexicon: Lexicon) ->
         return True
     return any(
         word.lemma == negation.lemma
-        or (word.content and _means(negation.lemma, word.lower, lexicon))
+        or (word.content and are_synonyms(negation.lemma, word.lower, lexicon))
         for word in other.words
     )
-
-
-def _means(lemma: str, word: str, lexicon: Lexicon) -> bool:
-    relations = lexicon.relations(lemma, word)
-    return bool(relations & SAME_MEANING) and not relations & OPPOSED
 
 
 def _same_scope(sides: Sides, ours: list[Negation], theirs: list[Negation]) -> Answer:
@@ -217,14 +191,15 @@ def _same_scope(sides: Sides, ours: list[Negation], theirs: list[Negation]) -> A
     pairs = (*sides.alignment.pairs, *sides.alignment.moved)
     only_here = [mine for mine, other in pairs if mine.negated and not other.negated]
     only_there = [other for mine, other in pairs if other.negated and not mine.negated]
-    mine, other = (
-        _first_denied(ours[0], event, sides),
-        _first_denied(theirs[0], memory, sides),
-    )
-    if mine and other and sides.alignment.partners.get(mine.lemma) == other.lemma:
-        voices = {_is_passive(mine, event), _is_passive(other, memory)}
-        if len(voices) > 1:
-            return COMPATIBLE  # "peas are not liked by Ana", "Ana does not like peas"
+    mine = next(_denied(ours[0], event, sides.lexicon), None)
+    other = next(_denied(theirs[0], memory, sides.lexicon), None)
+    if (
+        mine
+        and other
+        and sides.alignment.partners.get(mine.lemma) == other.lemma
+        and follows_be(mine, event) != follows_be(other, memory)
+    ):
+        return COMPATIBLE  # "peas are not liked by Ana", "Ana does not like peas"
     if only_here and only_there and sides.alignment.agreement < _SCOPED_MIN:
         return CannotTell("each text denies something else in another wording")
     if only_here and only_there:
@@ -232,18 +207,16 @@ def _same_scope(sides: Sides, ours: list[Negation], theirs: list[Negation]) -> A
     return COMPATIBLE
 
 
-def _first_denied(negation: Negation, reading: AnalysedText, sides: Sides) -> Word | None:
-    """Return the first word in a negation's scope, skipping adverbs."""
-    reached = reading.words[negation.start : negation.stop]
-    return next(
-        (word for word in reached if word.content and not _is_adverb(word, sides.lexicon)), None
-    )
+def _denied(negation: Negation, reading: AnalysedText, lexicon: Lexicon) -> Iterator[Word]:
+    """Yield the content words in a negation's scope, skipping adverbs."""
+    for word in reading.words[negation.start : negation.stop]:
+        if word.content and not _is_adverb(word, lexicon):
+            yield word
 
 
-def _is_passive(word: Word, reading: AnalysedText) -> bool:
-    return any(
-        near.lower in BE for near in reading.words[max(0, word.position - 3) : word.position]
-    )
+def follows_be(word: Word, reading: AnalysedText) -> bool:
+    """Return whether a form of "be" stands shortly before a word."""
+    return any(near.lower in BE for near in reading.before(word.position, 3))
 
 
 def _around(reading: AnalysedText, negation: Negation) -> str:
@@ -307,19 +280,9 @@ def converse(sides: Sides) -> bool:
     return any(_is_exchanged(mine, other, sides) for mine, other in small)
 
 
-_CONVERSE = {
-    "to": {"from"},
-    "from": {"to"},
-    "before": {"after"},
-    "after": {"before"},
-    "above": {"below", "under"},
-    "below": {"above", "over"},
-    "over": {"under", "below"},
-    "under": {"over", "above"},
-    "more": {"less", "fewer"},
-    "less": {"more"},
-    "fewer": {"more"},
-}
+_CONVERSE = _paired(
+    "to/from before/after above/below above/under over/under over/below more/less more/fewer"
+)
 """Closed-class words with their converses: each says of B and A what the other says of A and B."""
 
 
@@ -411,13 +374,12 @@ def _beside(sides: Sides) -> Iterator[tuple[Word, Word, tuple[str, str]]]:
 
 def _anchored(reading: AnalysedText) -> Iterator[tuple[tuple[str, str], Word]]:
     """Yield each directional word with the content words around it in its clause."""
-    words = reading.words
-    for word in words:
+    for word in reading.words:
         if word.lower not in _OPPOSITE:
             continue
         around = (
-            reversed(words[max(0, word.position - 3) : word.position]),
-            words[word.position + 1 : word.position + 4],
+            reversed(reading.before(word.position, 3)),
+            reading.behind(word.position, 3),
         )
         before, after = (
             next((near.lemma for near in side if near.content and near.clause == word.clause), "")

@@ -1,7 +1,14 @@
 """Guards on record fields: source, category, persistence, status, pin, validity."""
 
 from schemas.memories import Standing
-from streams.text.guards.statement import COMPATIBLE, Answer, CannotTell, Differs, Sides
+from streams.text.guards.statement import (
+    COMPATIBLE,
+    Answer,
+    CannotTell,
+    Differs,
+    Sides,
+    StatementReading,
+)
 
 _FIRST_PERSON = 1
 _RELATED_MIN = 0.6
@@ -15,8 +22,7 @@ def attribution(sides: Sides) -> Answer:
     if ours & theirs or (ours and theirs and sides.alignment.agreement < _RELATED_MIN):
         ours = theirs = set[str]()
     elsewhere = ours.isdisjoint(memory.lowers) and theirs.isdisjoint(event.lowers)
-    asked = event.question is not None or memory.question is not None
-    if ours and theirs and elsewhere and not asked and not (ours | theirs) & _ANYBODY:
+    if ours and theirs and elsewhere and not sides.asked and not (ours | theirs) & _ANYBODY:
         spelt = ", ".join(sorted(ours)), ", ".join(sorted(theirs))
         if not all(_is_somebody(speaker, sides) for speaker in (*ours, *theirs)):
             return CannotTell(f"'{spelt[0]}' may be '{spelt[1]}'")
@@ -80,19 +86,14 @@ def pin(sides: Sides) -> Answer:
 def validity(sides: Sides) -> Answer:
     """Compare validity intervals: disjoint ones mean two facts."""
     event, memory = sides.event, sides.memory
-    if event.valid_until and memory.valid_from and event.valid_until <= memory.valid_from:
-        return _apart(sides)
-    if memory.valid_until and event.valid_from and memory.valid_until <= event.valid_from:
-        return _apart(sides)
+    for one, other in ((event, memory), (memory, event)):
+        if one.valid_until and other.valid_from and one.valid_until <= other.valid_from:
+            return Differs("validity", _interval(event), _interval(memory))
     return COMPATIBLE
 
 
-def _apart(sides: Sides) -> Differs:
-    ours, theirs = (
-        f"{statement.valid_from or ''}/{statement.valid_until or ''}"
-        for statement in (sides.event, sides.memory)
-    )
-    return Differs("validity", ours, theirs)
+def _interval(statement: StatementReading) -> str:
+    return f"{statement.valid_from or ''}/{statement.valid_until or ''}"
 
 
 def wholeness(sides: Sides) -> Answer:

@@ -3,8 +3,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from streams.text.function_words import BE, COORDINATORS, PREPOSITIONS
-from streams.text.guards.polarity import converse
+from streams.text.function_words import COORDINATORS, PREPOSITIONS
+from streams.text.guards.polarity import converse, follows_be
 from streams.text.guards.statement import COMPATIBLE, Answer, CannotTell, Differs, Sides
 from streams.text.lexicon import Lexicon
 from streams.text.parts import Word
@@ -124,10 +124,7 @@ def _is_pivot(word: Word, reading: AnalysedText, lexicon: Lexicon) -> bool:
         return False
     if word.content and not lexicon.is_mostly(word.lower, "v"):
         return False
-    around = (
-        *reading.words[max(0, word.position - 1) : word.position],
-        *reading.words[word.position + 1 : word.position + 2],
-    )
+    around = (*reading.before(word.position, 1), *reading.behind(word.position, 1))
     return not any(beside.lower in COORDINATORS or beside.lower in _SYMMETRIC for beside in around)
 
 
@@ -135,12 +132,11 @@ def _is_passive(word: Word, reading: AnalysedText) -> bool:
     """Return whether a verb is passive: a participle with a form of "be" before it."""
     if word.lower.endswith("ing") or (word.lower == word.lemma and not _has_agent(word, reading)):
         return False
-    before = reading.words[max(0, word.position - 3) : word.position]
-    return any(near.lower in BE for near in before)
+    return follows_be(word, reading)
 
 
 def _has_agent(word: Word, reading: AnalysedText) -> bool:
-    behind = reading.words[word.position + 1 : word.position + 8]
+    behind = reading.behind(word.position, 7)
     return any(near.lower == "by" and near.clause == word.clause for near in behind)
 
 
@@ -154,9 +150,8 @@ def _attached(reading: AnalysedText, partners: Mapping[str, str]) -> dict[str, s
     tied: dict[str, str] = {}
     words = reading.words
     for word in words:
-        following = next(
-            (w for w in words[word.position + 1 : word.position + 4] if w.content), None
-        )
+        behind = reading.behind(word.position, 3)
+        following = next((near for near in behind if near.content), None)
         if following is None or following.clause != word.clause:
             continue
         value = partners.get(following.lemma, following.lemma)

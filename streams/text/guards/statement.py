@@ -30,32 +30,18 @@ class StatementReading:
     truncated: bool = False
 
 
-def of_event(event: Remember, reading: AnalysedText) -> StatementReading:
-    """Return the statement of an event for the guards."""
+def statement_of(record: Remember | Memory, reading: AnalysedText) -> StatementReading:
+    """Return the statement of an event or a memory for the guards."""
     return StatementReading(
         reading=reading,
-        category=event.category,
-        persistence=event.persistence,
-        status=Standing(event.status),
-        sources=event.sources,
-        pinned=event.pinned,
-        valid_from=event.valid_from,
-        valid_until=event.valid_until,
-    )
-
-
-def of_memory(memory: Memory, reading: AnalysedText) -> StatementReading:
-    """Return the statement of a memory for the guards."""
-    return StatementReading(
-        reading=reading,
-        category=memory.category,
-        persistence=memory.persistence,
-        status=memory.status,
-        sources=memory.sources,
-        pinned=memory.pinned,
-        valid_from=memory.valid_from,
-        valid_until=memory.valid_until,
-        truncated=memory.truncated,
+        category=record.category,
+        persistence=record.persistence,
+        status=Standing(record.status),
+        sources=record.sources,
+        pinned=record.pinned,
+        valid_from=record.valid_from,
+        valid_until=record.valid_until,
+        truncated=isinstance(record, Memory) and record.truncated,
     )
 
 
@@ -100,6 +86,11 @@ class Sides:
     def foreign(self) -> bool:
         """Whether one of the texts is surely not in English."""
         return any(reading.foreign for reading in self.readings)
+
+    @property
+    def asked(self) -> bool:
+        """Whether one of the texts is a question."""
+        return any(reading.question is not None for reading in self.readings)
 
     @cached_property
     def alignment(self) -> Alignment:

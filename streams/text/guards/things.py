@@ -1,10 +1,12 @@
 """Guards on who and what is meant: names, owners, persons, attributes, generality."""
+# ruff: noqa: SIM905 - a class of words is read as a line
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from unicodedata import combining, normalize
 
 from streams.text.function_words import FIRST_PERSON, PREPOSITIONS
-from streams.text.guards.alignment import OPPOSED, SAME_MEANING, Alignment, Gap
+from streams.text.guards.alignment import OPPOSED, SAME_MEANING, Alignment, Gap, common_ends
 from streams.text.guards.statement import COMPATIBLE, Answer, CannotTell, Differs, Sides
 from streams.text.lexicon import Lexicon, Relation
 from streams.text.parts import Possession, Word
@@ -23,33 +25,9 @@ _NAME_LETTERS_MIN = 3
 """A shorter name cannot be a short form: "Al" begins "Alice", "Albert" and "Alaska"."""
 
 CONTRASTING = frozenset(
-    [
-        "colour",
-        "material",
-        "country",
-        "city",
-        "nationality",
-        "language",
-        "month",
-        "weekday",
-        "season",
-        "animal",
-        "food",
-        "beverage",
-        "room",
-        "building",
-        "profession",
-        "relative",
-        "clothing",
-        "vehicle",
-        "instrument",
-        "furniture",
-        "sport",
-        "planet",
-        "disease",
-        "body-part",
-        "direction",
-    ]
+    "colour material country city nationality language month weekday season animal food beverage room "
+    "building profession relative clothing vehicle instrument furniture sport planet disease body-part "
+    "direction".split()
 )
 """Categories whose members exclude each other."""
 
@@ -72,11 +50,11 @@ def names(sides: Sides) -> Answer:
     if alignment.agreement < _ALIGNED_MIN and not all(_is_name(word) for word in unmatched):
         return COMPATIBLE
     for gap in alignment.gaps:
-        ours, theirs = _lone(gap.event, sides), _lone(gap.memory, sides)
+        ours, theirs = _lone(gap, sides)
         mostly = 2 * len(ours) > len(gap.event) and 2 * len(theirs) > len(gap.memory)
         if mostly and not _one_is_part(ours, theirs, sides) and _rival(ours, theirs, sides):
             return _other_name(ours, theirs, sides)
-    ours, theirs = _lone(alignment.event_only, sides), _lone(alignment.memory_only, sides)
+    ours, theirs = _lone((alignment.event_only, alignment.memory_only), sides)
     lone = len(ours) == 1 == len(theirs) and _rival(ours, theirs, sides)
     if lone and alignment.agreement >= _ALIGNED_MIN:
         return _other_name(ours, theirs, sides)
@@ -100,7 +78,7 @@ def _is_respelt(mine: Word, other: Word) -> bool:
     if _skeleton(mine) == _skeleton(other):
         return True
     short, long = sorted((_folded(mine.lower), _folded(other.lower)), key=len)
-    at = _common_start(short, long)
+    at, _ = common_ends(short, long)
     inside = 0 < at < len(short) and len(long) == len(short) + 1
     return inside and len(long) > _RESPELT_LETTERS_MIN and short[at:] == long[at + 1 :]
 
@@ -113,9 +91,8 @@ def _skeleton(name: Word) -> str:
     folded = _folded(name.lower)
     if len(folded) < _RESPELT_LETTERS_MIN:
         return folded
-    hard = [letter for letter in folded[1:-1] if letter not in "aeiouyhw"]
-    single = [here for here, before in zip(hard, ["", *hard], strict=False) if here != before]
-    return folded[0] + "".join(single) + folded[-1]
+    hard = (letter for letter in folded[1:-1] if letter not in "aeiouyhw")
+    return folded[0] + "".join(letter for letter, _ in groupby(hard)) + folded[-1]
 
 
 _RESPELT_LETTERS_MIN = 5
@@ -139,9 +116,11 @@ _BESIDE_TIMES = ZONES | {"am", "pm"}
 _TITLES = frozenset(["mr", "mrs", "ms", "dr", "prof", "sir", "rs"])
 
 
-def _lone(words: Sequence[Word], sides: Sides) -> list[Word]:
-    """Return the names among words that the other side does not have in another form."""
-    return [word for word in words if _is_name(word) and not _is_mentioned(word, words, sides)]
+def _lone(unmatched: Iterable[Sequence[Word]], sides: Sides) -> Iterator[list[Word]]:
+    """Yield the names among each side's words that the other side does not have in another form."""
+    for words, other in zip(unmatched, reversed(sides.readings), strict=True):
+        names_ = [word for word in words if _is_name(word)]
+        yield [name for name in names_ if not _is_mentioned(name, words, other, sides.lexicon)]
 
 
 def _is_name(word: Word) -> bool:
@@ -154,13 +133,14 @@ def _is_name(word: Word) -> bool:
     )
 
 
-def _is_mentioned(name: Word, beside: Sequence[Word], sides: Sides) -> bool:
+def _is_mentioned(
+    name: Word, beside: Sequence[Word], other: AnalysedText, lexicon: Lexicon
+) -> bool:
     """Return whether the other side has a name's short form, acronym or adjective."""
-    other = sides.memory.reading if _is_in(name, sides.event.reading) else sides.event.reading
     if name.lower in other.text.lower().replace("-", "").split():
         return True
     return (
-        any(_one_name(name, word, sides.lexicon) for word in other.content)
+        any(_one_name(name, word, lexicon) for word in other.content)
         or any(_is_acronym(name.lower, run) for run in _runs(other))
         or any(
             _is_acronym(word.lower, [name, *beside]) for word in other.names if len(word.lower) > 1
@@ -177,23 +157,17 @@ def _rival(ours: Sequence[Word], theirs: Sequence[Word], sides: Sides) -> bool:
     if any(mine & other or (not mine and not other) for mine in kinds[0] for other in kinds[1]):
         return True
     unheard = any(word.lower not in sides.lexicon for word in (*ours, *theirs))
-    return unheard and _preposition(ours[:1], sides) == _preposition(theirs[:1], sides) != ""
+    event, memory = sides.readings
+    return unheard and _preposition(ours, event) == _preposition(theirs, memory) != ""
 
 
-def _preposition(words: Sequence[Word], sides: Sides) -> str:
-    """Return the preposition before a name: two cities both follow "in"."""
-    for word in words:
-        reading = next(reading for reading in sides.readings if _is_in(word, reading))
-        before = reading.words[max(0, word.position - 1) : word.position]
-        return "".join(near.lower for near in before if near.lower in PREPOSITIONS)
-    return ""
+def _preposition(names_: Sequence[Word], reading: AnalysedText) -> str:
+    """Return the preposition before the first name: two cities both follow "in"."""
+    before = reading.before(names_[0].position, 1) if names_ else ()
+    return "".join(near.lower for near in before if near.lower in PREPOSITIONS)
 
 
 _NAMED_KINDS = frozenset(["place", "country", "city", "nationality", "language"])
-
-
-def _is_in(word: Word, reading: AnalysedText) -> bool:
-    return word.position < len(reading.words) and reading.words[word.position] is word
 
 
 def _one_name(name: Word, other: Word, lexicon: Lexicon) -> bool:
@@ -202,14 +176,8 @@ def _one_name(name: Word, other: Word, lexicon: Lexicon) -> bool:
     short, long = sorted((_folded(name.lower), _folded(other.lower)), key=len)
     if short == long or (len(short) >= _NAME_LETTERS_MIN and long.startswith(short)):
         return True
-    derived = not name.spelling[:1].isupper() and _common_start(short, long) >= _STEM_LETTERS_MIN
+    derived = not name.spelling[:1].isupper() and common_ends(short, long)[0] >= _STEM_LETTERS_MIN
     return derived or bool(lexicon.relations(name.lower, other.lower) & SAME_MEANING)
-
-
-def _common_start(short: str, long: str) -> int:
-    return next(
-        (at for at, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short)
-    )
 
 
 _STEM_LETTERS_MIN = 8
@@ -226,16 +194,10 @@ def _folded(name: str) -> str:
 
 def _runs(reading: AnalysedText) -> Iterator[list[Word]]:
     """Yield the runs of adjacent capitalized words."""
-    run: list[Word] = []
-    for word in reading.content:
-        if word.spelling[:1].isupper():
-            run.append(word)
-        else:
-            if len(run) > 1:
-                yield run
-            run = []
-    if len(run) > 1:
-        yield run
+    for capitalized, words in groupby(reading.content, lambda word: word.spelling[:1].isupper()):
+        run = list(words)
+        if capitalized and len(run) > 1:
+            yield run
 
 
 def _is_acronym(short: str, run: Sequence[Word]) -> bool:
@@ -264,8 +226,7 @@ def _spelt(words: Sequence[Word]) -> str:
 def owners(sides: Sides) -> Answer:
     """Compare the owners of a thing: "my car" and "your car"; "his" may be anybody's."""
     event, memory = sides.readings
-    asked = event.question is not None or memory.question is not None
-    if asked or not event.possessions or not memory.possessions:
+    if sides.asked or not event.possessions or not memory.possessions:
         return COMPATIBLE
     partners = sides.alignment.partners
     for thing in dict.fromkeys(mine.owned for mine in event.possessions):
@@ -282,12 +243,13 @@ def owners(sides: Sides) -> Answer:
 
 def _are_owners(mine: Possession, other: Possession, sides: Sides) -> bool:
     """Return whether two owners are of one sort: a name may be the city, the company, the boss."""
-    named = [
-        any(word.lower == owner and _is_name(word) for word in reading.content)
-        for owner, reading in ((mine.owner, sides.readings[0]), (other.owner, sides.readings[1]))
-    ]
-    persons_ = [owner in _PERSONS for owner in (mine.owner, other.owner)]
-    return any(persons_) or named[0] == named[1]
+    if mine.owner in _PERSONS or other.owner in _PERSONS:
+        return True
+    mine_named, other_named = (
+        any(word.lower == possession.owner and _is_name(word) for word in reading.content)
+        for possession, reading in zip((mine, other), sides.readings, strict=True)
+    )
+    return mine_named == other_named
 
 
 def _owned_otherwise(mine: Possession, other: Possession, sides: Sides) -> bool:
@@ -305,8 +267,7 @@ def _owning(possession: Possession) -> str:
 
 def persons(sides: Sides) -> Answer:
     """Compare who the pronouns mean: "I" and "you", "he" and "she"."""
-    asked = any(reading.question is not None for reading in sides.readings)
-    if asked or sides.alignment.moved or sides.alignment.agreement < _ALIGNED_MIN:
+    if sides.asked or sides.alignment.moved or sides.alignment.agreement < _ALIGNED_MIN:
         return COMPATIBLE  # in a question, "I" and "you" may mean anybody
     event, memory = (_persons(reading) for reading in sides.readings)
     for mine, other in (("i", "you"), ("you", "i"), ("he", "she"), ("she", "he")):
@@ -359,10 +320,7 @@ def _are_places(mine: Word, other: Word, sides: Sides) -> bool:
     if not built or relations & _KIN:
         return False
     return all(
-        any(
-            near.lower in _WHERE
-            for near in reading.words[max(0, word.position - 2) : word.position]
-        )
+        any(near.lower in _WHERE for near in reading.before(word.position, 2))
         for word, reading in zip((mine, other), sides.readings, strict=True)
     )
 

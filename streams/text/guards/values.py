@@ -30,11 +30,10 @@ def numbers(sides: Sides) -> Answer:
     if answer is not COMPATIBLE:
         return answer
     event, memory = sides.readings
-    for counted, article in ((event, memory), (memory, event)):
-        if found := _against_article(counted, article):
-            said, other = found
-            pair = (said, other) if counted is event else (other, said)
-            return Differs("number", *pair)
+    if found := _against_article(event, memory):
+        return Differs("number", *found)
+    if found := _against_article(memory, event):
+        return Differs("number", *reversed(found))
     return _across_kinds(sides)
 
 
@@ -67,18 +66,10 @@ def _is_counted_otherwise(
 
 def _softened(found: Differs, event: Sequence[Quantity], memory: Sequence[Quantity]) -> Answer:
     """Keep a certain difference; a bound, a rounding, a range or a sum may hide equal values."""
-    ours = [mine for mine in event if not _has(memory, mine)]
-    theirs = [other for other in memory if not _has(event, other)]
-    doubtful = _is_sum(ours, theirs) or _is_sum(theirs, ours)
+    ours, theirs = _lacking(memory, event), _lacking(event, memory)
     few, many = sorted((ours, theirs), key=len)
-    doubtful = doubtful or (
-        bool(few)
-        and all(
-            any(mine.kind is other.kind and _may_be_one(mine, other) for other in many)
-            for mine in few
-        )
-    )
-    if not doubtful:
+    inexact = bool(few) and all(any(_may_be_one(mine, other) for other in many) for mine in few)
+    if not (inexact or _is_sum(ours, theirs) or _is_sum(theirs, ours)):
         return found
     return CannotTell(f"'{found.event_says}' and '{found.memory_says}' may be one {found.what}")
 
@@ -110,11 +101,10 @@ def _may_be_one(mine: Quantity, other: Quantity) -> bool:
     )
 
 
-def _units(quantity: Quantity) -> set[tuple[str, str]]:
-    """Return what must agree before numbers are compared: the measure, the currency."""
-    return {(name, value if isinstance(value, str) else "") for name, value in quantity.parts} - {
-        ("to", "")
-    }
+def _units(quantity: Quantity) -> dict[str, str]:
+    """Return what must agree before numbers are compared: the kind, the measure, the currency."""
+    parts = {name: value if isinstance(value, str) else "" for name, value in quantity.parts}
+    return {**parts, "kind": quantity.kind, "to": ""}
 
 
 def _includes(bounded: Quantity, value: float, bound: str) -> bool:
@@ -145,14 +135,10 @@ def _is_rounded(coarse: Quantity, fine: Quantity) -> bool:
     if not short or not long:
         return False
     places, more = (len(found.group(1) or "") for found in (short, long))
-    one_scale = isclose(
-        _main(coarse) * float(long.group().replace(",", "")),
-        _main(fine) * float(short.group().replace(",", "")),
-    )
-    step = 10.0**-places
-    off = abs(float(short.group().replace(",", "")) - float(long.group().replace(",", "")))
-    near = off <= _ROUNDED_MAX * abs(float(long.group().replace(",", "")))
-    return more > places and one_scale and off < step and near
+    cut, full = (float(found.group().replace(",", "")) for found in (short, long))
+    one_scale = isclose(_main(coarse) * full, _main(fine) * cut)
+    off = abs(cut - full)
+    return more > places and one_scale and off < 10.0**-places and off <= _ROUNDED_MAX * full
 
 
 _ROUNDED_MAX = 0.1
@@ -163,8 +149,7 @@ _NUMERAL = re.compile(r"[\d,]*\d(?:\.(\d+))?")
 
 def _unmatched(what: str, event: Sequence[Quantity], memory: Sequence[Quantity]) -> Answer:
     """Compare as sets: they conflict if each side has a value that the other lacks."""
-    ours = [mine for mine in event if not _has(memory, mine)]
-    theirs = [other for other in memory if not _has(event, other)]
+    ours, theirs = _lacking(memory, event), _lacking(event, memory)
     for mine in ours:
         for other in theirs:
             if mine.kind is other.kind and mine.conflicts(other):
@@ -183,13 +168,9 @@ _WHOLE = frozenset([Kind.IDENTIFIER, Kind.MEASURE])
 """Kinds whose values differ even if they share no comparable part: an address and a number."""
 
 
-def _has(quantities: Sequence[Quantity], wanted: Quantity) -> bool:
-    return any(
-        quantity.kind is wanted.kind
-        and quantity.comparable(wanted)
-        and not quantity.conflicts(wanted)
-        for quantity in quantities
-    )
+def _lacking(known: Sequence[Quantity], said: Sequence[Quantity]) -> list[Quantity]:
+    """Return the values that are said on one side and lacking on the other."""
+    return [one for one in said if not any(other.agrees(one) for other in known)]
 
 
 def _opposite_bounds(
@@ -198,8 +179,7 @@ def _opposite_bounds(
     """Find a value that is a lower bound on one side and an upper bound on the other."""
     for mine in event:
         for other in memory:
-            same = mine.key == other.key and {mine.bound, other.bound} == {"more", "less"}
-            if same:
+            if mine.key == other.key and {mine.bound, other.bound} == {"more", "less"}:
                 return f"{mine.bound} {mine.spelling}", f"{other.bound} {other.spelling}"
     return None
 
@@ -214,7 +194,7 @@ def _against_article(counted: AnalysedText, other: AnalysedText) -> tuple[str, s
             continue
         for word in other.words:
             if word.lemma == quantity.of and word.lower == word.lemma and _is_plural(counted, word):
-                before = other.words[max(0, word.position - 2) : word.position]
+                before = other.before(word.position, 2)
                 if any(article.lower in {"a", "an"} for article in before):
                     return f"{quantity.spelling} {quantity.of}", f"a {word.lower}"
     return None
@@ -256,10 +236,13 @@ dates = values("date", Kind.DATE)
 def _zones(reading: AnalysedText) -> set[str]:
     """Return the time zones that a text names, each with its offset: "utc number:value=1.0"."""
     return {
-        " ".join([word.lower, *(near.lower for near in behind if near.quantity)])
+        " ".join(
+            near.lower
+            for near in (word, *reading.behind(word.position, 1))
+            if near is word or near.quantity
+        )
         for word in reading.words
         if word.lower in ZONES
-        for behind in [reading.words[word.position + 1 : word.position + 2]]
     }
 
 

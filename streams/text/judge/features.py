@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from streams.text.guards.alignment import common_ends
 from streams.text.judge.prepared import Matrix, PreparedText, prepare
 from streams.text.judge.words import WordVectors
 from streams.text.lexicon import Lexicon, Relation
@@ -293,13 +294,7 @@ def _neighbours(row: Row, event: PreparedText, memory: PreparedText) -> None:
 
 def _middle(row: Row, ours: Sequence[str], theirs: Sequence[str]) -> None:
     """Measure what lies between the texts' common prefix and common suffix."""
-    least = min(len(ours), len(theirs))
-    begin = 0
-    while begin < least and ours[begin] == theirs[begin]:
-        begin += 1
-    end = 0
-    while end < least - begin and ours[-1 - end] == theirs[-1 - end]:
-        end += 1
+    begin, end = common_ends(ours, theirs)
     row["middle_e"] = len(ours) - begin - end
     row["middle_m"] = len(theirs) - begin - end
     row["middle_place"] = begin / max(1, begin + end)

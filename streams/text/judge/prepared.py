@@ -1,4 +1,5 @@
 """A text prepared for a judge: what every pair needs from it, computed once."""
+# ruff: noqa: SIM905 - a class of words is read as a line
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -18,23 +19,16 @@ from streams.text.reading import AnalysedText
 Matrix = NDArray[np.float32]
 
 LINKS = frozenset(
-    [
-        "in", "on", "at", "by", "for", "with", "from", "to", "into", "onto", "off", "over", "under",
-        "behind", "before", "after", "above", "below", "near", "up", "down", "out", "through",
-        "without", "inside", "outside", "between", "during", "until", "since", "against", "across",
-        "toward", "towards", "because", "if", "when", "while", "although", "unless", "of", "than",
-        "as", "about",
-    ]
-)  # fmt: skip
+    "in on at by for with from to into onto off over under behind before after above below near up down "
+    "out through without inside outside between during until since against across toward towards "
+    "because if when while although unless of than as about".split()
+)
 """English prepositions and conjunctions, a closed class: they say how things relate."""
 
 _KINDS = frozenset(
-    [
-        "colour", "country", "city", "nationality", "language", "month", "weekday", "season",
-        "beverage", "room", "profession", "relative", "clothing", "vehicle", "instrument",
-        "furniture", "sport", "planet", "direction", "number", "material", "food", "animal",
-    ]
-)  # fmt: skip
+    "colour country city nationality language month weekday season beverage room profession relative "
+    "clothing vehicle instrument furniture sport planet direction number material food animal".split()
+)
 """Categories whose members mostly exclude each other: what is red is not blue."""
 
 _REACH = 3
@@ -50,10 +44,10 @@ _NEXT, _AFTER_NEXT = 0.5, 0.25
 class PreparedText(NamedTuple):
     """What every comparison needs from a text, computed once from its reading.
 
-    `content` are the positions of content words, or of all words if there are none. The mappings
-    are by lemma and refer to its first occurrence: its position, the content words before and after
-    it, and the preposition that governs it. `parts` gives each word's main part of speech: n, v, a,
-    r, a name ("p") or a value ("q").
+    `content` are the positions of content words, or of all words if there are none. Of each lemma
+    among them, `places` has the first position, `governors` the preposition that governs it there,
+    `behind` the content word after it there, and `before` the one before its last position. `parts`
+    gives each word's main part of speech: n, v, a, r, a name ("p") or a value ("q").
     """
 
     reading: AnalysedText
@@ -115,8 +109,8 @@ def prepare(reading: AnalysedText, lexicon: Lexicon, vectors: WordVectors) -> Pr
         bag=frozenset(lemmas),
         spread=spread,
         places=places,
-        before=_first(_with_next(spread[::-1])),
-        behind=_first(_with_next(spread)),
+        before={lemma: earlier for earlier, lemma in pairwise(("", *spread))},
+        behind=dict(reversed([*pairwise((*spread, ""))])),
         governors={lemma: _governor(words, at) for lemma, at in places.items()},
         bigrams=frozenset(pairwise(lemmas)),
         trigrams=frozenset(lower[at : at + 3] for at in range(max(1, len(lower) - 2))),
@@ -131,18 +125,6 @@ def prepare(reading: AnalysedText, lexicon: Lexicon, vectors: WordVectors) -> Pr
         ),
         negated=frozenset(word.lemma for word in words if word.negated and word.content),
     )
-
-
-def _with_next(lemmas: Sequence[str]) -> list[tuple[str, str]]:
-    """Pair each lemma with the next one, the last with an empty one."""
-    return list(pairwise((*lemmas, "")))
-
-
-def _first(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for lemma, other in pairs:
-        found.setdefault(lemma, other)
-    return found
 
 
 @lru_cache(_REMEMBERED)

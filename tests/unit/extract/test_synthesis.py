@@ -265,6 +265,6 @@ def test_the_schema_asks_for_all_that_is_read() -> None:
 
 
 def test_an_event_is_shown_with_the_id_that_its_memory_will_have() -> None:
-    coming = KnownMemory.coming(event("Ana rows.", event_id="e-1", category="FACT"))
+    coming = KnownMemory.of(event("Ana rows.", event_id="e-1", category="FACT"))
     assert coming.id == memory_id(decision_id("acme/ana", "e-1"))
     assert (coming.text, coming.category, coming.status) == ("Ana rows.", "FACT", "active")
