@@ -1,7 +1,6 @@
 """Verification: opens the log and the copies of a store or a cluster, and audits them."""
 
 from contextlib import AsyncExitStack, closing
-from pathlib import Path
 
 from schemas.topics import DECISIONS
 from streams.memories_md.world.file import MemoriesFile
@@ -29,7 +28,9 @@ async def _store(settings: Settings, stack: AsyncExitStack) -> tuple[Log, list[M
     log = stack.enter_context(closing(wiring.log(directory, read_only=True)))
     if holder := directory.holder():
         why = f"being written by process {holder}; not examined meanwhile"
-        return log, [Check(name, why) for name in ("index", *_sink_names(settings))]
+        return log, [
+            Check(name, why) for name in ("index", *(sink.name for sink in _sinks(settings)))
+        ]
     if wiring.must_be_rebuilt(made.index, directory.index):
         index = Check("index", f"{made.index}, built from the log at the next start; not examined")
         return log, [index, *_sinks(settings)]
@@ -74,26 +75,16 @@ async def _is_empty(log: Log) -> bool:
 
 
 def _sinks(settings: Settings) -> list[MemoryCopy | Check]:
+    """Return the sinks; one that is not there yet, which is no error, as a check that says so."""
     wanted = settings.sinks
-    found: list[MemoryCopy | Check] = []
+    found: list[MemoryCopy] = []
     if wanted.sqlite is not None:
-        found.append(_there("sqlite", wanted.sqlite) or SqliteCopy(wanted.sqlite))
+        found.append(SqliteCopy(wanted.sqlite))
     if wanted.jsonl is not None:
-        found.append(_there("jsonl", wanted.jsonl) or JsonlCopy(wanted.jsonl))
-    if (file := wanted.memories_md) is not None:
-        copied = MemoriesMdCopy(MemoriesFile(file), wanted.memories_md_world)
-        found.append(copied if copied.is_kept else _not_there(copied.name, file))
-    return found
-
-
-def _there(name: str, path: Path) -> Check | None:
-    """Return a check that a sink is missing, which is no error; None if it exists."""
-    return None if path.exists() else _not_there(name, path)
-
-
-def _not_there(name: str, path: Path) -> Check:
-    return Check(name, f"{path} is not there; not examined")
-
-
-def _sink_names(settings: Settings) -> list[str]:
-    return [sink.name for sink in _sinks(settings)]
+        found.append(JsonlCopy(wanted.jsonl))
+    if wanted.memories_md is not None:
+        found.append(MemoriesMdCopy(MemoriesFile(wanted.memories_md), wanted.memories_md_world))
+    return [
+        one if one.is_there else Check(one.name, f"{one.place} is not there; not examined")
+        for one in found
+    ]
