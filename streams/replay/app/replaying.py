@@ -17,7 +17,7 @@ from streams.replay.core import DecisionDifference, DecisionDifferences
 from streams.store.app import policies, processes, wiring
 from streams.store.app.processes import EmbeddedPipeline
 from streams.store.app.product_settings import ForgetSettings
-from streams.store.app.reading import LogTarget, opened
+from streams.store.app.reading import LogTarget, ends, opened
 from streams.store.app.setting_groups import IndexSettings, LogSettings, SinkSettings
 from streams.store.app.settings import InvalidSettings
 from streams.store.flow.past import (
@@ -237,5 +237,4 @@ class LogComparison:
 
 async def count(source: Log) -> int:
     """Return the approximate number of events to decide on."""
-    partitions = range(await source.partitions(EVENTS.name))
-    return sum([await source.end(DECISIONS.name, partition) for partition in partitions])
+    return sum(await ends(source, DECISIONS.name))

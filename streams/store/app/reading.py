@@ -62,6 +62,11 @@ async def records(log: Log, topic: str) -> AsyncIterator[LogRecord]:
                 yield record
 
 
+async def ends(log: Log, topic: str) -> list[int]:
+    """Return the offset after the last record of each partition of a topic."""
+    return [await log.end(topic, one) for one in range(await log.partitions(topic))]
+
+
 @dataclass(frozen=True)
 class LoggedDecision:
     """A decision and its place in the log; `holed` as for stage/flow/decisions.py."""

@@ -6,7 +6,7 @@ from schemas.topics import DECISIONS
 from streams.memories_md.world.file import MemoriesFile
 from streams.model.ports import Log, NoStore
 from streams.store.app import wiring
-from streams.store.app.reading import LogTarget
+from streams.store.app.reading import LogTarget, ends
 from streams.store.app.settings import Settings
 from streams.store.world.store_directory import StoreDirectory
 from streams.verify.app.audited import Check, Report, unusable
@@ -57,7 +57,9 @@ async def _cluster(
         return log, [Check("index", why), *_sinks(settings)]
     place = settings.qdrant.url
     remedy = "memsieve store replay rematerialise: it is rebuilt from the log"
-    nothing_yet = await _is_empty(log)  # before the index: services create it before deciding
+    nothing_yet = not any(
+        await ends(log, DECISIONS.name)
+    )  # before the index: services create it before deciding
     try:
         index = await wiring.open_index(settings, create=False)
     except NoStore as error:
@@ -66,12 +68,6 @@ async def _cluster(
         return log, [unusable("index", place, error, remedy), *_sinks(settings)]
     stack.push_async_callback(index.close)
     return log, [IndexCopy(index, f"{kind}, {place}", remedy), *_sinks(settings)]
-
-
-async def _is_empty(log: Log) -> bool:
-    """Return whether the log has no decision records at all."""
-    partitions = range(await log.partitions(DECISIONS.name))
-    return not any([await log.end(DECISIONS.name, one) for one in partitions])
 
 
 def _sinks(settings: Settings) -> list[MemoryCopy | Check]:
