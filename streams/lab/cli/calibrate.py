@@ -11,10 +11,10 @@ import typer
 
 from streams.clock.system import SystemClock
 from streams.lab.app import calibrating, labelled
-from streams.lab.app.calibrating import CalibrationResult, Origin
+from streams.lab.app.calibrating import CalibrationResult
 from streams.lab.app.labelled import LabelledPair, Unmeasurable
 from streams.lab.core.measures import Proportion
-from streams.model.policy import Policy
+from streams.model.policy import Calibration, Policy
 from streams.store.app import policies
 from streams.store.app.dry_run import means
 from streams.store.app.reading import LogTarget, reading
@@ -58,7 +58,8 @@ def calibrate(
     base = policies.load(settings.policy)
     pairs, dataset = _pairs(source, settings)
     command = shlex.join(["memsieve", *sys.argv[1:]])
-    origin = Origin(dataset, command, SystemClock().now().date())
+    today = SystemClock().now().date().isoformat()
+    origin = Calibration(dataset=dataset, date=today, command=command)
     made = asyncio.run(_calibrate(pairs, base, settings, name, hidden_rate, origin))
     written = as_toml(made.policy.model_dump(mode="json"), _comment(made, base.name, origin))
     if out is not None:
@@ -78,7 +79,7 @@ async def _calibrate(
     settings: Settings,
     name: str,
     wanted: float,
-    origin: Origin,
+    origin: Calibration,
 ) -> CalibrationResult:
     total = 2 * len(pairs)  # about: one half is judged twice
     async with means(settings, note) as given:
@@ -117,9 +118,9 @@ def _dataset(name: str, pairs: list[LabelledPair], content: bytes | None) -> str
     return f"{name}, {len(pairs):,} rows, sha256 {digest}"
 
 
-def _comment(made: CalibrationResult, base: str, origin: Origin) -> list[str]:
+def _comment(made: CalibrationResult, base: str, origin: Calibration) -> list[str]:
     return [
-        f"Fitted by `memsieve policy calibrate` on {origin.on} from the policy {base}; all other values",
+        f"Fitted by `memsieve policy calibrate` on {origin.date} from the policy {base}; all other values",
         "are unchanged. With 95 % intervals (Wilson):",
         *_lines(made),
     ]

@@ -114,15 +114,12 @@ async def _behind(log: Log, index: Index) -> bool:
 async def _follow(
     log: Log, goals: Sequence[int], index: Index, sinks: Sequence[Sink], report: Report
 ) -> None:
-    done = 0
     for partition, goal in enumerate(goals):
-        before = done
 
-        def reached(offset: int, before: int = before) -> None:
-            report(before + offset, sum(goals))
+        def reached(offset: int, done: int = sum(goals[:partition])) -> None:
+            report(done + offset, sum(goals))
 
         await catch_up(log, partition, goal, index, sinks, reached=reached)
-        done += goal
 
 
 async def _goals(log: Log, until: Bound | None) -> list[int]:

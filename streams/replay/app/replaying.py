@@ -3,16 +3,15 @@
 import asyncio
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from pydantic import SecretStr, TypeAdapter, ValidationError
 
-from schemas.decisions import Decision
 from schemas.topics import DECISIONS, EVENTS
-from streams.model.ports import Log, LogRecord
+from streams.model.ports import Log
 from streams.replay.core import DecisionDifference, DecisionDifferences
 from streams.store.app import policies, processes, wiring
 from streams.store.app.processes import EmbeddedPipeline
@@ -26,7 +25,6 @@ from streams.store.flow.past import (
     EventsFromTopic,
     KnownVectors,
     PastDecisions,
-    PastEvent,
     ReplayCursor,
     Selection,
 )
@@ -94,7 +92,8 @@ class Redecision:
         token = wiring.owner_token()
         for lane in lanes:
             while before := await lane.before(self._batch_records):
-                await self._pipeline.seed(_known(before), token)
+                known = [(one.record, one.decision) for one in before if one.decision is not None]
+                await self._pipeline.seed(known, token)
         await self._pipeline.recover()
         while True:
             for lane in lanes:
@@ -125,10 +124,6 @@ class Redecision:
         if self._plan.rate is not None:
             due = self._done / self._plan.rate
             await asyncio.sleep(max(0.0, self._started + due - time.perf_counter()))
-
-
-def _known(batch: Sequence[PastEvent]) -> list[tuple[LogRecord, Decision]]:
-    return [(one.record, one.decision) for one in batch if one.decision is not None]
 
 
 @dataclass(frozen=True)
@@ -224,15 +219,10 @@ class LogComparison:
             )
             while page := await after.page():
                 for logged in page:
-                    await self._compare(before, logged.decision, told)
-
-    async def _compare(
-        self, before: PastDecisions, decision: Decision, told: Callable[[DecisionDifference], None]
-    ) -> None:
-        known = await before.of(decision.source.offset)
-        difference = self.differences.compare(known, decision)
-        if difference is not None:
-            told(difference)
+                    known = await before.of(logged.decision.source.offset)
+                    difference = self.differences.compare(known, logged.decision)
+                    if difference is not None:
+                        told(difference)
 
 
 async def count(source: Log) -> int:
