@@ -17,7 +17,7 @@ from streams.lab.core.measures import Proportion
 from streams.model.policy import Calibration, Policy
 from streams.store.app import policies
 from streams.store.app.dry_run import means
-from streams.store.app.reading import LogTarget, reading
+from streams.store.app.reading import LogTarget, read
 from streams.store.app.settings import Settings
 from streams.store.cli import options, rows
 from streams.store.cli.console import note, say, say_object
@@ -98,18 +98,14 @@ async def _calibrate(
 def _pairs(source: str, settings: Settings) -> tuple[list[LabelledPair], str]:
     """Return the labelled pairs, and what they are called: name, rows, hash."""
     if Path(source).is_dir():
-        pairs = asyncio.run(_answered(settings.model_copy(update={"store": Path(source)})))
+        store = LogTarget.of_store(settings.model_copy(update={"store": Path(source)}))
+        pairs = read(store, calibrating.answered)
         return pairs, _dataset(f"answered reviews of {Path(source).name}", pairs, None)
     found = labelled.read(rows.sources([source]))
     if found.stream:
         raise Unmeasurable(f"{source} is a stream: give labelled pairs (a, b, label)")
     content = Path(source).read_bytes() if Path(source).is_file() else None
     return found.pairs, _dataset(Path(source).name, found.pairs, content)
-
-
-async def _answered(settings: Settings) -> list[LabelledPair]:
-    async with reading(LogTarget.of_store(settings)) as reader:
-        return await calibrating.answered(reader)
 
 
 def _dataset(name: str, pairs: list[LabelledPair], content: bytes | None) -> str:
