@@ -197,21 +197,14 @@ def block_of_scope(
     """Return the block of one scope, given all its memories."""
     if not memories:
         return _assembled(FIRST_VISIT, (), count=count, budget=budget)
-    heading = _heading(scope, memories)
-    return _assembled(_unless_empty(heading, recalled), recalled, count=count, budget=budget)
+    return _assembled(_heading(scope, memories), recalled, count=count, budget=budget)
 
 
 def block_of_several(
     prefix: str, recalled: Sequence[RecalledMemory], *, count: CountTokens, budget: int = BUDGET
 ) -> PromptBlock:
     """Return the block of a scope and all scopes below it."""
-    heading = _unless_empty(f"Memory of {prefix} and below", recalled)
-    return _assembled(heading, recalled, count=count, budget=budget)
-
-
-def _unless_empty(heading: str, recalled: Sequence[RecalledMemory]) -> str:
-    """Return the heading, with a note if there is no live memory below it."""
-    return heading if any(one.memory.live for one in recalled) else f"{heading}\n{_NOTHING}"
+    return _assembled(f"Memory of {prefix} and below", recalled, count=count, budget=budget)
 
 
 def _parted(memories: Iterable[Memory]) -> tuple[list[Memory], list[RecalledMemory]]:
@@ -302,6 +295,8 @@ def _assembled(
     wanted = [one for one in recalled if one.shown]
     others = [one for one in recalled if not one.shown]
     live = len(wanted) + sum(one.memory.live for one in others)
+    if not live and heading != FIRST_VISIT:
+        heading += f"\n{_NOTHING}"
     tokens_min = count(_text(heading, [], live))
     if tokens_min > budget:
         return PromptBlock("", 0, tokens_min, (*map(_left_out, wanted), *others))
