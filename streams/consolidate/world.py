@@ -6,6 +6,8 @@ are stored as digests, so the file reveals no names.
 
 import hashlib
 import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -37,39 +39,36 @@ class Passes:
         nowhere = path is None or (read_only and not path.exists())
         self._place = ":memory:" if nowhere else str(path)
         self._read_only = read_only
-        try:
+        with self._usable():
             self._db = sqlite3.connect(self._place, timeout=30, isolation_level=None)
             self._db.execute(_TABLE)
-        except sqlite3.Error as error:
-            raise self._unusable(error) from error
 
     def last(self, scope: ScopeName) -> LastPass | None:
         """Return the last pass of a scope; None if there was none."""
-        try:
-            row = self._db.execute(
-                "SELECT at, found FROM passes WHERE scope = ?", (_digest(scope),)
-            ).fetchone()
-        except sqlite3.Error as error:
-            raise self._unusable(error) from error
+        query = "SELECT at, found FROM passes WHERE scope = ?"
+        with self._usable():
+            row = self._db.execute(query, (_digest(scope),)).fetchone()
         return None if row is None else LastPass(datetime.fromisoformat(row[0]), row[1])
 
     def keep(self, scope: ScopeName, last: LastPass) -> None:
         """Store the pass in place of the previous one."""
         if self._read_only:
             return
-        try:
-            self._db.execute(
-                "REPLACE INTO passes VALUES (?, ?, ?)",
-                (_digest(scope), last.at.isoformat(), last.found),
-            )
-        except sqlite3.Error as error:
-            raise self._unusable(error) from error
+        values = (_digest(scope), last.at.isoformat(), last.found)
+        with self._usable():
+            self._db.execute("REPLACE INTO passes VALUES (?, ?, ?)", values)
 
     def close(self) -> None:
         self._db.close()
 
-    def _unusable(self, error: sqlite3.Error) -> NoStore:
-        return NoStore(f"{self._place} cannot be used to record passes: {error}; delete it")
+    @contextmanager
+    def _usable(self) -> Generator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise NoStore(
+                f"{self._place} cannot be used to record passes: {error}; delete it"
+            ) from error
 
 
 def _digest(scope: ScopeName) -> str:

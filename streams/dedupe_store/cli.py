@@ -124,7 +124,7 @@ def dedupe(
         "--time-field": time_field,
     }
     if _is_memories_md(source):
-        _refuse(of_rows, "is not for a Memories.md")
+        options.refuse(of_rows, "is not for a Memories.md")
         if sum((apply, out is not None, undo)) > 1:
             raise UsageError("give only one of --apply, --out and --undo")
         if undo and dry_run:
@@ -142,7 +142,9 @@ def dedupe(
             as_json=as_json,
         )
         return
-    _refuse(of_file, "is for a Memories.md, a file that ends in .md: write a copy with --out FILE")
+    options.refuse(
+        of_file, "is for a Memories.md, a file that ends in .md: write a copy with --out FILE"
+    )
     if sum((out is not None, collection is not None)) > 1:
         raise UsageError("--out and --collection are two places: give one of them")
     if out is not None and out.exists():
@@ -175,12 +177,6 @@ def dedupe(
 
 def _is_memories_md(source: str) -> bool:
     return not is_server(source) and Path(source).suffix.lower() == ".md"
-
-
-def _refuse(given: Mapping[str, object], why: str) -> None:
-    for option, value in given.items():
-        if value:
-            raise UsageError(f"{option} {why}")
 
 
 def _policy(settings: Settings, upper: float | None, lower: float | None) -> Policy:

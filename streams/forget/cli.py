@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +21,7 @@ from streams.store.app.client import (
     is_out_of_date,
     require_decided,
 )
-from streams.store.app.reading import AmbiguousPrefix, LogTarget, reading
+from streams.store.app.reading import AmbiguousPrefix, LogTarget, read, reading
 from streams.store.app.requests import author_of
 from streams.store.cli import options
 from streams.store.cli.console import note, quoted, say, say_object
@@ -105,7 +106,8 @@ def export(
 
     Use it for a data-access request, and before forgetting a tenant.
     """
-    found = asyncio.run(_export(where.source(), tenant, out))
+    export_ = partial(exporting.export, wanted=tenant, directory=out)
+    found = read(where.source(), export_)
     if found is None:
         raise options.UnknownId(f"there is no tenant {tenant}: memsieve memory list")
     if where.as_json:
@@ -134,11 +136,6 @@ async def _forget(
     if dry_run:
         return await forgetting.foreseen(source, wanted, wish, note)
     return await forgetting.forget(source, wanted, wish, wait, note)
-
-
-async def _export(source: LogTarget, tenant: str, out: Path) -> exporting.TenantExport | None:
-    async with reading(source) as reader:
-        return await exporting.export(reader, tenant, out)
 
 
 def _told(forgot: ForgetResponses, *, dry_run: bool) -> Iterator[str]:

@@ -6,6 +6,7 @@ events are decided again without it.
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import zip_longest
 from typing import TypeAlias
 
@@ -61,6 +62,35 @@ class DecisionRecord:
 
 
 @dataclass(frozen=True)
+class Past:
+    """The records of one scope's decisions that were found, in log order."""
+
+    found: Sequence[DecisionRecord]
+
+    @cached_property
+    def state(self) -> dict[MemoryId, StoredMemory]:
+        """The memories that the decisions touch, after applying them in order."""
+        state: dict[MemoryId, StoredMemory] = {}
+        for one in self.found:
+            for effect in effects(one.decision) if one.counts else ():
+                identity = memory_of(effect)
+                after = advance(state.get(identity), effect, holed=True)
+                if after is not None:
+                    state[identity] = after
+        return state
+
+    @cached_property
+    def erased(self) -> set[int]:
+        """The offsets of erased decisions: until compaction, the log still shows them."""
+        return {
+            erasure.decision
+            for one in self.found
+            if one.counts and isinstance(one.decision, Erase)
+            for erasure in one.decision.erased
+        }
+
+
+@dataclass(frozen=True)
 class Kin:
     """Memories related to what is to be forgotten.
 
@@ -84,14 +114,6 @@ class Kin:
     def telling(self) -> frozenset[MemoryId]:
         """The memories whose texts may say what is to be forgotten."""
         return self.gone | self.standing | self.products
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """An event that reached a forgotten memory's successor and may repeat the forgotten fact."""
-
-    found: DecisionRecord
-    event: Remember
 
 
 @dataclass(frozen=True)
@@ -129,41 +151,44 @@ def on_event(decision: Decision | Fence) -> OnEvent | None:
     return None if isinstance(decision, Fence | Marker) else decision
 
 
-def states(found: Iterable[DecisionRecord]) -> dict[MemoryId, StoredMemory]:
-    """Return the state of the memories that decisions touch, after applying them in order."""
-    state: dict[MemoryId, StoredMemory] = {}
-    for one in found:
-        for effect in effects(one.decision) if one.counts else ():
-            identity = memory_of(effect)
-            after = advance(state.get(identity), effect, holed=True)
-            if after is not None:
-                state[identity] = after
-    return state
+def kin_of(past: Past, named: Collection[MemoryId]) -> Kin:
+    """Return the memories related to the named ones, as far as the decisions show."""
+    superseded = [stored.memory.superseded for stored in past.state.values()]
+    steps = [
+        (identity, one.by)
+        for identity, one in zip(past.state, superseded, strict=True)
+        if one is not None and one.by is not None
+    ]
+    before, behind = [(by, identity) for identity, by in steps], steps
+    made_of = [
+        (target.memory_id, one.decision.memory.id)
+        for one in past.found
+        if isinstance(one.decision, Replace | Merge)
+        for target in one.decision.targets
+    ]
+    gone = _reached(named, before)
+    standing = _reached(gone, behind) - gone
+    others = _reached(standing, before) - standing - gone
+    return Kin(gone, standing, others, _reached(gone, made_of) - gone - standing - others)
 
 
-def kin_of(found: Sequence[DecisionRecord], named: Collection[MemoryId], state: States) -> Kin:
-    """Return the memories related to the named ones, as far as these decisions show."""
-    gone = _before(named, state)
-    standing = _behind(gone, state) - gone
-    others = _before(standing, state) - standing - gone
-    products = _made_of(found, gone) - gone - standing - others
-    return Kin(gone, frozenset(standing), frozenset(others), frozenset(products))
-
-
-def to_look_up(found: Sequence[DecisionRecord], kin: Kin) -> set[MemoryId]:
+def to_look_up(past: Past, kin: Kin) -> set[MemoryId]:
     """Return the memories whose decisions are needed: the kin, and those changed with them."""
-    beside = {i for one in _to_erase(found, kin) for i in touched(one.decision)}
+    beside = {i for one in _to_erase(past, kin) for i in touched(one.decision)}
     return {*kin.every, *beside}
 
 
-def doubts(found: Sequence[DecisionRecord], kin: Kin) -> list[Doubt]:
-    """Return the events that changed a forgotten memory's successor after it superseded that."""
-    joined = min((one.offset for one in found if _joins(one.decision, kin)), default=None)
+def doubts(past: Past, kin: Kin) -> list[tuple[int, Remember]]:
+    """Return the events that may repeat the forgotten fact, by the offsets of their decisions.
+
+    They reached a forgotten memory's successor after it had superseded that.
+    """
+    joined = min((one.offset for one in past.found if _joins(one.decision, kin)), default=None)
     if joined is None:
         return []
     return [
-        Doubt(one, one.decision.event)
-        for one in found
+        (one.offset, one.decision.event)
+        for one in past.found
         if one.counts
         and one.offset >= joined
         and isinstance(one.decision.event, Remember)
@@ -172,12 +197,10 @@ def doubts(found: Sequence[DecisionRecord], kin: Kin) -> list[Doubt]:
     ]
 
 
-def texts_of(
-    found: Sequence[DecisionRecord], gone: Collection[MemoryId]
-) -> dict[MemoryId, list[str]]:
+def texts_of(past: Past, gone: Collection[MemoryId]) -> dict[MemoryId, list[str]]:
     """Return all texts of the given memories, and the texts of the events that changed them."""
     texts: dict[MemoryId, list[str]] = {identity: [] for identity in gone}
-    for one in found:
+    for one in past.found:
         for effect in effects(one.decision):
             if isinstance(effect, StoredMemory) and effect.memory.id in texts:
                 texts[effect.memory.id] += wordings.texts_of(effect.memory)
@@ -187,7 +210,7 @@ def texts_of(
     return texts
 
 
-def repeating(found: Sequence[DecisionRecord], kin: Kin, gone: Collection[str]) -> dict[int, str]:
+def repeating(past: Past, kin: Kin, gone: Iterable[str]) -> dict[int, str]:
     """Return the remaining text of each event that repeats a sentence of the `gone` texts.
 
     Keyed by the offset of its decision; only events of memories that stay are included.
@@ -195,7 +218,7 @@ def repeating(found: Sequence[DecisionRecord], kin: Kin, gone: Collection[str]) 
     words = {words_of(one) for text in gone for one in recognisable(text)}
     stays = kin.standing | kin.others
     left: dict[int, str] = {}
-    for one in found:
+    for one in past.found:
         event, decision = one.decision.event, one.decision
         concerns = isinstance(decision, Change) and decision.memory.id in stays
         if concerns and isinstance(event, Remember):
@@ -205,35 +228,29 @@ def repeating(found: Sequence[DecisionRecord], kin: Kin, gone: Collection[str]) 
     return left
 
 
-def still_told(
-    found: Sequence[DecisionRecord], state: States, key: TombstoneKey
-) -> dict[int, MemoryId]:
+def still_told(past: Past, key: TombstoneKey) -> dict[int, MemoryId]:
     """Return the forgotten memory that each remaining record mentions, by the record's offset.
 
     Such records arrived while the request to forget was in progress: a repeated event that changed
     nothing, a late write of a fenced-out owner, or a decision that quotes the memory. The first two
     can be found only by their words.
     """
-    forgotten = ((identity, tombstone_of(stored.memory)) for identity, stored in state.items())
+    forgotten = ((identity, tombstone_of(stored.memory)) for identity, stored in past.state.items())
     graves = {identity: left for identity, left in forgotten if left is not None}
     words = {code: identity for identity, left in graves.items() for code in left.fingerprints}
-    asked, told = _asked_before(found), dict[int, MemoryId]()
-    for one in found if graves else ():
-        if one.offset not in asked and (gone := _tells(one, graves, words, key)) is not None:
+    told = dict[int, MemoryId]()
+    for one in past.found if graves else ():
+        if one.offset not in past.erased and (gone := _tells(one, graves, words, key)) is not None:
             told[one.offset] = gone
     return told
 
 
 def planned(
-    found: Sequence[DecisionRecord],
-    kin: Kin,
-    state: States,
-    said: FactMentions,
-    left: Sequence[Forgotten],
-    wish: Wish,
+    past: Past, kin: Kin, said: FactMentions, left: Sequence[Forgotten], wish: Wish
 ) -> ForgetPlan:
     """Return the plan to forget; `left` is what remains of each of the kin, in their order."""
-    decided = _to_erase(found, kin, said.told)
+    state = past.state
+    decided = _to_erase(past, kin, said.told)
     again = {one.offset for one in decided if _is_said_again(one, kin, state, said.own)}
     every = set(kin.every)
     erasures = [_Lost(_erasure(one, every, again), _beside(one, every, state)) for one in decided]
@@ -298,45 +315,18 @@ def _beside(
     return tuple(i for i in touched(one.decision) if i not in every and i in state)
 
 
-def _before(named: Collection[MemoryId], state: States) -> frozenset[MemoryId]:
-    """Return memories and all that they superseded, transitively."""
-    taken: dict[MemoryId, list[MemoryId]] = {}
-    for identity, stored in state.items():
-        superseded = stored.memory.superseded
-        if superseded is not None and superseded.by is not None:
-            taken.setdefault(superseded.by, []).append(identity)
-    return _reached(named, taken)
-
-
-def _behind(named: Collection[MemoryId], state: States) -> frozenset[MemoryId]:
-    """Return memories and their successors, transitively."""
-    by = {
-        identity: [stored.memory.superseded.by]
-        for identity, stored in state.items()
-        if stored.memory.superseded is not None and stored.memory.superseded.by is not None
-    }
-    return _reached(named, by)
-
-
-def _made_of(found: Sequence[DecisionRecord], gone: Collection[MemoryId]) -> frozenset[MemoryId]:
-    """Return the given memories and all that were ever made from them, transitively."""
-    into: dict[MemoryId, list[MemoryId]] = {}
-    for one in found:
-        if isinstance(one.decision, Replace | Merge):
-            for target in one.decision.targets:
-                into.setdefault(target.memory_id, []).append(one.decision.memory.id)
-    return _reached(gone, into)
-
-
 def _reached(
-    start: Collection[MemoryId], ways: Mapping[MemoryId, Sequence[MemoryId]]
+    start: Collection[MemoryId], steps: Iterable[tuple[MemoryId, MemoryId]]
 ) -> frozenset[MemoryId]:
+    """Return memories and all that steps lead to from them."""
+    ways: dict[MemoryId, list[MemoryId]] = {}
+    for one, other in steps:
+        ways.setdefault(one, []).append(other)
     reached, ahead = set(start), list(start)
     while ahead:
-        for identity in ways.get(ahead.pop(), ()):
-            if identity not in reached:
-                reached.add(identity)
-                ahead.append(identity)
+        new = [identity for identity in ways.get(ahead.pop(), ()) if identity not in reached]
+        reached.update(new)
+        ahead += new
     return frozenset(reached)
 
 
@@ -348,23 +338,21 @@ def _joins(decision: OnEvent, kin: Kin) -> bool:
     return bool(targets & kin.gone)
 
 
-def _to_erase(
-    found: Sequence[DecisionRecord], kin: Kin, beside: Collection[int] = ()
-) -> list[DecisionRecord]:
+def _to_erase(past: Past, kin: Kin, beside: Collection[int] = ()) -> list[DecisionRecord]:
     """Return the records that mention what is to be forgotten or share a decision id with one.
 
     Include the records at the offsets `beside`; exclude those that an earlier request erased.
     """
-    every, telling, asked = set(kin.every), kin.telling, _asked_before(found)
-    of_kin = {one.decision.decision_id for one in found if every & _told(one.decision)}
+    every = set(kin.every)
+    of_kin = {one.decision.decision_id for one in past.found if every & _told(one.decision)}
     return [
         one
-        for one in found
-        if one.offset not in asked
+        for one in past.found
+        if one.offset not in past.erased
         and (
             one.offset in beside
             or one.decision.decision_id in of_kin
-            or telling & set(quoted(one.decision))
+            or kin.telling & set(quoted(one.decision))
         )
     ]
 
@@ -384,16 +372,6 @@ def _tells(
         *(words[code] for code in codes if code in words),
     )
     return next(iter(found), None)
-
-
-def _asked_before(found: Sequence[DecisionRecord]) -> set[int]:
-    """Return the offsets of erased decisions: until compaction, the log still shows them."""
-    return {
-        erasure.decision
-        for one in found
-        if one.counts and isinstance(one.decision, Erase)
-        for erasure in one.decision.erased
-    }
 
 
 def _told(decision: OnEvent) -> set[MemoryId]:

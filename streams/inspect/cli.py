@@ -19,7 +19,15 @@ from streams.inspect.app import explained
 from streams.stage.core.explain import why
 from streams.stage.flow.dead_letters import original
 from streams.store.app.conflicts import KeptMemory, among, kept
-from streams.store.app.reading import AmbiguousPrefix, LoggedDecision, LogTarget, in_order, reading
+from streams.store.app.reading import (
+    AmbiguousPrefix,
+    LoggedDecision,
+    LogTarget,
+    StoreReader,
+    in_order,
+    read,
+    reading,
+)
 from streams.store.cli import options
 from streams.store.cli.conflicts import show_conflict
 from streams.store.cli.console import more, note, quoted, say, say_json
@@ -46,7 +54,9 @@ def memories(
     where: options.ReadOptions,
 ) -> None:
     """List the memories of a store or a cluster."""
-    every = asyncio.run(_memories(where.to_read()))
+    state = read(where.to_read(), StoreReader.state)
+    known = among(state.values())
+    every = [kept(memory, known) for memory in in_order(state)]
     found = [
         memory
         for memory in every
@@ -117,13 +127,6 @@ def _scopes_like(scope: str, memories: Sequence[KeptMemory]) -> list[str]:
     """Return up to three scopes with live memories, those of a similar name first."""
     known = list(dict.fromkeys(one.scope for one in memories if one.live))
     return list(dict.fromkeys([*get_close_matches(scope, known), *known]))[:3]
-
-
-async def _memories(source: LogTarget) -> list[KeptMemory]:
-    async with reading(source) as reader:
-        state = await reader.state()
-    known = among(state.values())
-    return [kept(memory, known) for memory in in_order(state)]
 
 
 async def _explain(source: LogTarget, identity: str, *, as_json: bool, vectors: bool) -> None:

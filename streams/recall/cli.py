@@ -139,21 +139,21 @@ def search(
     of_list = {
         "--limit": limit,
         "--threshold": threshold,
-        "--dedup": deduplicate,
-        "--llm": llm or None,
+        "--dedup": deduplicate is not None,
+        "--llm": llm,
         "--hybrid": hybrid,
         "--hints": hints_file,
         "--policy": policy,
     }
     of_block = {
         "--across": across,
-        "--patterns": patterns or None,
+        "--patterns": patterns,
         "--budget": budget,
         "--lasting": lasting,
         "--recent": recent,
     }
     if block:
-        _require_none(of_list, "goes without --block")
+        options.refuse(of_list, "goes without --block")
         given = {
             "scope": scope if across is None else across.removesuffix("/"),
             "across": across is not None,
@@ -165,7 +165,7 @@ def search(
         }
         _print_block(scope, given, where.to_read(), as_json=where.as_json)
         return
-    _require_none(of_block, "goes with --block")
+    options.refuse(of_block, "goes with --block")
     flags: dict[str, Any] = {"load__verify": "llm"} if llm else {}
     source = where.to_read(policy=policy, **flags)
     if scope is None or query is None:
@@ -179,12 +179,6 @@ def search(
         "lexical_weight": hybrid,
     }
     _list(given, source, hints_file, as_json=where.as_json)
-
-
-def _require_none(given: Mapping[str, object], why: str) -> None:
-    for option, value in given.items():
-        if value is not None:
-            raise UsageError(f"{option} {why}")
 
 
 def _print_block(

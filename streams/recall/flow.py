@@ -9,7 +9,7 @@ from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from schemas.base import ContentKey, MemoryId, ScopeName
+from schemas.base import MemoryId, ScopeName
 from schemas.memories import Memory
 from streams.model.embedding import Vector, best_of_each
 from streams.model.merge import UNWORDED
@@ -100,29 +100,22 @@ class ScopeSearch:
 
 @dataclass(frozen=True)
 class LoadedEntries:
-    """The entries to show, best first, and how they were made.
+    """The entries, best first, and how they were made.
 
-    `found` counts the memories considered, `beyond` those of them in entries beyond the limit.
-    `unjudged` counts pairs that were near but not judged. `degraded` names the judges and writers
-    that did not answer.
+    `found` counts the memories considered. `judged` counts the pairs judged for it, `unjudged` those
+    that were near but not judged. `degraded` names the judges and writers that did not answer.
     """
 
-    entries: tuple[FactEntry, ...]
+    entries: Sequence[FactEntry]
     found: int
-    beyond: int
+    judged: int
     unjudged: int
     degraded: tuple[str, ...]
 
-
-@dataclass(frozen=True)
-class _Made:
-    """All entries that were made, and the number of pairs judged for them."""
-
-    entries: list[FactEntry]
-    found: int
-    asked: int
-    unjudged: int
-    degraded: tuple[str, ...]
+    @property
+    def beyond(self) -> int:
+        """How many of the memories considered are in no entry: those beyond the limit."""
+        return self.found - sum(len(entry.members) for entry in self.entries)
 
 
 class Loader:
@@ -151,7 +144,7 @@ class Loader:
             fetch = min(fetch, self._bounds.candidates_max)
             found = await self._search(index, wanted, query.vector, fetch)
             made = await self._put_together(found, wanted.scope, wanted.how, pairs_left)
-            pairs_left -= made.asked
+            pairs_left -= made.judged
             all_seen = len(found) < fetch or fetch == self._bounds.candidates_max
             if all_seen or len(made.entries) >= wanted.limit:
                 return await self._shown(made, wanted.scope, wanted.how, wanted.limit)
@@ -170,7 +163,9 @@ class Loader:
         """Return the nearest memories of the scope, the highest score first."""
         [stored] = await index.search([Query(wanted.scope, query, fetch, floor=-1.0)])
         found = [
-            _found(one, one.vector, *near)
+            Candidate(
+                one.memory, one.vector, near[0], near[0], other_than_shown(one.memory, near[1])
+            )
             for one in stored
             if one.vector is not None and (near := one.nearest(query))
         ]
@@ -192,7 +187,7 @@ class Loader:
 
     async def _put_together(
         self, found: Sequence[Candidate], scope: ScopeName, how: CombiningOptions, pairs_max: int
-    ) -> _Made:
+    ) -> LoadedEntries:
         """Judge the nearest pairs that have no judgement yet, and make the entries."""
         rules = _rules(self._policy.rules(scope), how)
         pairs = near(found, similarity_min=how.similarity_min) if how.deduplicate else []
@@ -215,30 +210,25 @@ class Loader:
             if judgement is not None
         ]
         told = partial(self._told, characters_max=rules.merge.characters_max)
-        return _Made(
+        return LoadedEntries(
             entries=entries(found, relations, rules, told),
             found=len(found),
-            asked=len(asked),
+            judged=len(asked),
             unjudged=len(still_open) - len(asked),
             degraded=_each_once(silent for answer in answers for silent in answer.degraded),
         )
 
     async def _shown(
-        self, made: _Made, scope: ScopeName, how: CombiningOptions, limit: int
+        self, made: LoadedEntries, scope: ScopeName, how: CombiningOptions, limit: int
     ) -> LoadedEntries:
-        """Return the best entries, worded by a model if `how` asks for one."""
+        """Return the best entries, worded by a model, concurrently, if `how` asks for one."""
         shown, degraded = made.entries[:limit], made.degraded
         if how.verify == "llm":
             rule = self._policy.rules(scope).merge
-            shown, unworded = await self._in_a_models_words(shown, scope, rule)
-            degraded = _each_once((*degraded, *unworded))
-        return LoadedEntries(
-            entries=tuple(shown),
-            found=made.found,
-            beyond=made.found - sum(len(entry.members) for entry in shown),
-            unjudged=made.unjudged,
-            degraded=degraded,
-        )
+            worded = await asyncio.gather(*(self._worded(entry, scope, rule) for entry in shown))
+            shown = [entry for entry, _ in worded]
+            degraded = _each_once((*degraded, *(silent for _, silent in worded if silent)))
+        return replace(made, entries=shown, degraded=degraded)
 
     def _told(self, memories: Sequence[Memory], *, characters_max: int) -> EntryText | None:
         key = _versions(memories)
@@ -249,19 +239,12 @@ class Loader:
                 self._texts.keep(key, made)
         return made
 
-    async def _in_a_models_words(
-        self, shown: Sequence[FactEntry], scope: ScopeName, rule: MergeRule
-    ) -> tuple[list[FactEntry], tuple[str, ...]]:
-        """Let a model word, concurrently, what no member says alone; faulty texts are rejected."""
-        worded = await asyncio.gather(*(self._worded(entry, scope, rule) for entry in shown))
-        silent = _each_once(who for _, degraded in worded for who in degraded)
-        return [entry for entry, _ in worded], silent
-
     async def _worded(
         self, entry: FactEntry, scope: ScopeName, rule: MergeRule
-    ) -> tuple[FactEntry, tuple[str, ...]]:
+    ) -> tuple[FactEntry, str | None]:
+        """Let a model word what no member says alone, and say why it did not; checked for faults."""
         if entry.told.way in {"alone", "says-all"}:
-            return entry, ()
+            return entry, None
         memories = [one.memory for one in entry.members]
         key = _versions(memories)
         told = self._wordings.get(key)
@@ -269,10 +252,10 @@ class Loader:
             request = WordingRequest(scope, parts_of(memories), rule.characters_max)
             made = await self._merging.worded(request)
             if isinstance(made, NoAnswer):
-                return entry, (f"{UNWORDED}{made.reason}",)
+                return entry, f"{UNWORDED}{made.reason}"
             told = EntryText(made.text, "worded")
             self._wordings.keep(key, told)
-        return replace(entry, told=told), ()
+        return replace(entry, told=told), None
 
 
 class _Kept(Generic[_Key, _Value]):
@@ -291,13 +274,6 @@ class _Kept(Generic[_Key, _Value]):
         self._values[key] = value
         if len(self._values) > self._entries_max:
             self._values.popitem(last=False)
-
-
-def _found(stored: StoredMemory, vector: Vector, similarity: float, key: ContentKey) -> Candidate:
-    wording = other_than_shown(stored.memory, key)
-    return Candidate(
-        stored.memory, vector, score=similarity, similarity=similarity, wording=wording
-    )
 
 
 def _rules(rules: Rules, how: CombiningOptions) -> Rules:

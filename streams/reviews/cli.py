@@ -14,13 +14,13 @@ import typer
 from schemas.decisions import OnEvent, Reason
 from schemas.events import Answer
 from schemas.memories import Memory
-from streams.reviews.app import VERDICTS, Label, answer_to, labels, questions
+from streams.reviews.app import VERDICTS, answer_to, labels, questions
 from streams.stage.core.explain import opinions, outcome, why
 from streams.stage.core.reviewing import ReviewQuestion, ReviewQuestions
 from streams.store.app.client import Response
 from streams.store.app.cluster_client import NO_WAITING
 from streams.store.app.embedding import chosen_for
-from streams.store.app.reading import LogTarget, reading
+from streams.store.app.reading import LogTarget, read
 from streams.store.app.requests import author_of, open_client
 from streams.store.cli import asking, options
 from streams.store.cli.console import more, note, quoted, say, say_json, say_line, say_object
@@ -37,7 +37,7 @@ def list_(
     where: options.ReadOptions,
 ) -> None:
     """List the questions, the newest first."""
-    asked, _ = asyncio.run(_questions(where.to_read()))
+    asked = read(where.to_read(), questions)
     here = [one for one in asked.all() if options.below(one.review.scope, scope)]
     found = [one for one in here if all_ or one.state == "open"]
     shown = found[: options.limit_of(limit, as_json=where.as_json)]
@@ -57,8 +57,8 @@ def show(
     where: options.ReadOptions,
 ) -> None:
     """Show a question: both texts side by side, and why it is open."""
-    asked, place = asyncio.run(_questions(where.to_read()))
-    question = _only(asked.all(), identity, place)
+    source = where.to_read()
+    question = _only(read(source, questions).all(), identity, source.place)
     if where.as_json:
         say_object(question_json(question))
         return
@@ -100,8 +100,7 @@ def answer(
     if verdict not in VERDICTS:
         given = "is missing" if verdict is None else f"is {verdict}"
         raise options.UsageError(f"the verdict {given}: write {', '.join(VERDICTS)}")
-    asked, place = asyncio.run(_questions(source))
-    question = _only(asked.all(), identity, place)
+    question = _only(read(source, questions).all(), identity, source.place)
     if question.state != "open":
         raise options.UsageError(f"question {question.review.id} is closed: {_state(question)}")
     decision = desk.answer(question, verdict)
@@ -118,7 +117,7 @@ def export(
     where: options.LogOptions,
 ) -> None:
     """Write the answers as labelled pairs, for policy evaluate."""
-    given = asyncio.run(_labels(where.source()))
+    given = read(where.source(), labels)
     rows = [label.row for label in given if options.below(label.scope, scope)]
     if out is None:
         for row in rows:
@@ -163,7 +162,7 @@ def _in_turn(desk: _Desk, source: LogTarget, scope: str | None) -> None:
     """Ask a person about one open question after the other."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise options.UsageError("there is no terminal to ask on: give ID and a verdict")
-    asked, _ = asyncio.run(_questions(source))
+    asked = read(source, questions)
     done: set[str] = set()
     while question := _next(asked, scope, done):
         done.add(question.review.id)
@@ -243,16 +242,6 @@ def _column(title: str, memory: Memory) -> list[str]:
     return lines + [line for fact in facts for line in textwrap.wrap(fact, asking.WIDTH)]
 
 
-def _only(questions: Sequence[ReviewQuestion], identity: str, place: str) -> ReviewQuestion:
-    by_id = {question.review.id: question for question in questions}
+def _only(every: Sequence[ReviewQuestion], identity: str, place: str) -> ReviewQuestion:
+    by_id = {question.review.id: question for question in every}
     return options.only(by_id, identity, what="question", place=place)
-
-
-async def _questions(source: LogTarget) -> tuple[ReviewQuestions, str]:
-    async with reading(source) as reader:
-        return await questions(reader), reader.place
-
-
-async def _labels(source: LogTarget) -> list[Label]:
-    async with reading(source) as reader:
-        return await labels(reader)

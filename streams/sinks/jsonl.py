@@ -45,7 +45,7 @@ class JsonlSink(FollowedSink):
                 directory.mkdir(exist_ok=True)
                 _sync(directory.parent)
         if not os.access(directory, os.W_OK | os.X_OK):
-            raise NoStore(f"{directory}: it cannot be written: check its permissions")
+            raise NoStore(f"{directory}: {_SEALED}")
 
     @property
     def name(self) -> str:
@@ -204,14 +204,13 @@ def _sync(directory: Path) -> None:
         os.close(opened)
 
 
+_SEALED = "it cannot be written: check its permissions"
 _REMEDIES = {
-    errno.ENOSPC: "the disk is full: free some space and run again",
-    errno.EDQUOT: "the disk is full: free some space and run again",
-    errno.EACCES: "it cannot be written: check its permissions",
-    errno.EPERM: "it cannot be written: check its permissions",
-    errno.EROFS: "it cannot be written: check its permissions",
-    errno.EEXIST: "it is a file: name a directory",
-    errno.ENOTDIR: "it is a file: name a directory",
+    **dict.fromkeys(
+        (errno.ENOSPC, errno.EDQUOT), "the disk is full: free some space and run again"
+    ),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _SEALED),
+    **dict.fromkeys((errno.EEXIST, errno.ENOTDIR), "it is a file: name a directory"),
     errno.ENOENT: "it, or the directory around it, is missing: make the directory",
 }
 

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from schemas.memories import Standing
+from schemas.memories import Memory, Standing
 from schemas.outcomes import Applied
 from streams.model.fences import Epoch, ReadPosition
 from streams.model.ports import NoStore, Transient
@@ -126,7 +126,14 @@ class SqliteSink(FollowedSink):
             return _read_level(db, partition)
 
     def _write(self, partition: int, changes: Sequence[Applied], reached: ReadPosition) -> None:
-        rows = [_row(change) for change in changes]
+        rows = [
+            {
+                **columns(one.memory),
+                "decision_id": one.decision_id,
+                "record": one.memory.model_dump_json(),
+            }
+            for one in changes
+        ]
         with self._opened() as db, _transaction(db):
             self._require_what_was_told(partition, _read_level(db, partition))
             db.executemany(_PUT, rows)
@@ -243,8 +250,11 @@ def _transaction(db: sqlite3.Connection) -> Generator[None]:
 
 def _read_level(db: sqlite3.Connection, partition: int) -> ReadPosition | None:
     row = db.execute(_LEVEL, {"partition": partition}).fetchone()
-    if row is None:
-        return None
+    return None if row is None else reached(row)
+
+
+def reached(row: Sequence[Any]) -> ReadPosition:
+    """Return the position in a row of the table `levels`, from its offset on."""
     offset, epoch_offset, epoch_owner, next_event = row
     epoch = None if epoch_offset is None else Epoch(epoch_offset, epoch_owner)
     return ReadPosition(offset, epoch, next_event)
@@ -260,8 +270,8 @@ def _level_row(partition: int, reached: ReadPosition) -> dict[str, Any]:
     }
 
 
-def _row(change: Applied) -> dict[str, Any]:
-    memory = change.memory
+def columns(memory: Memory) -> dict[str, Any]:
+    """Return the columns that a memory's record determines."""
     superseded = memory.superseded
     return {
         "id": memory.id,
@@ -282,8 +292,6 @@ def _row(change: Applied) -> dict[str, Any]:
         "superseded_by": None if superseded is None else superseded.by,
         "superseded_at": None if superseded is None else _moment(superseded.at),
         "superseded_reason": None if superseded is None else superseded.reason,
-        "decision_id": change.decision_id,
-        "record": memory.model_dump_json(),
     }
 
 

@@ -1,19 +1,16 @@
 """`memsieve memory expire`: retires memories that have expired under the policy."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 
 from streams.changes.app.retiring import Retirement, end, expiring, requests
 from streams.clock.system import SystemClock
-from streams.model.policy import Policy
 from streams.store.app import policies
 from streams.store.app.client import require_decided
-from streams.store.app.reading import LogTarget, reading
+from streams.store.app.reading import StoreReader, read
 from streams.store.app.requests import author_of
 from streams.store.cli import options
 from streams.store.cli.console import more, note, quoted, say, say_object
@@ -48,7 +45,9 @@ def expire(
     rules = policies.load(source.settings.policy)
     if not rules.expires:
         note(f"policy {rules.name} has no [expiry]: nothing expires")
-    endings = asyncio.run(_due(source, scope, rules, then))
+    memories = read(source, StoreReader.memories)
+    here = (memory for memory in memories if options.below(memory.scope, scope))
+    endings = expiring(here, rules, then)
     if not as_json:
         _list(endings, options.limit_of(limit, as_json=as_json))
     if dry_run:
@@ -60,15 +59,6 @@ def expire(
     counts = {"ended": done.ended, "changed_meanwhile": done.stay}
     _tell(counts | ({"asked": done.asked} if done.waiting else {}), endings, as_json=as_json)
     require_decided(done.waiting, wait)
-
-
-async def _due(
-    source: LogTarget, scope: str | None, rules: Policy, then: datetime
-) -> list[Retirement]:
-    async with reading(source) as reader:
-        memories = await reader.memories()
-    here = (memory for memory in memories if options.below(memory.scope, scope))
-    return expiring(here, rules, then)
 
 
 def _list(endings: Sequence[Retirement], limit: int | None) -> None:

@@ -1,7 +1,7 @@
 """`memsieve memory history`: a memory's versions, its origins and its successors."""
 
-import asyncio
 from collections.abc import Iterator
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +11,7 @@ from streams.changes.app.lineages import MemoryLineage
 from streams.changes.app.lineages import history as life
 from streams.changes.core.history import MemoryVersion, differences, said_by, standing
 from streams.stage.core.explain import why
-from streams.store.app.reading import LogTarget, reading
+from streams.store.app.reading import StoreReader, read
 from streams.store.cli import options
 from streams.store.cli.console import quoted, say, say_object
 
@@ -24,7 +24,7 @@ def history(
     where: options.ReadOptions,
 ) -> None:
     """Show a memory's versions, with authors, reasons and sources."""
-    told = asyncio.run(_history(where.to_read(), identity))
+    told = read(where.to_read(), partial(_history, beginning=identity))
     if where.as_json:
         say_object(_as_json(told))
         return
@@ -32,9 +32,8 @@ def history(
         say(line)
 
 
-async def _history(source: LogTarget, beginning: str) -> MemoryLineage:
-    async with reading(source) as reader:
-        return await life(reader, await options.memory_id(reader, beginning))
+async def _history(reader: StoreReader, beginning: str) -> MemoryLineage:
+    return await life(reader, await options.memory_id(reader, beginning))
 
 
 def _lines(told: MemoryLineage) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """`memsieve memory pin`, `unpin`, `update`, `retire`, `rate`: requests to change a memory."""
 
-import asyncio
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Annotated, get_args
 
@@ -23,7 +23,7 @@ from streams.store.app.client import (
     require_decided,
 )
 from streams.store.app.cluster_client import watched
-from streams.store.app.reading import LogTarget, StoreReader, reading
+from streams.store.app.reading import LogTarget, StoreReader, read, reading
 from streams.store.app.requests import author_of, open_client, request
 from streams.store.cli import options
 from streams.store.cli.console import note, say, say_object
@@ -80,7 +80,7 @@ def retire(
         raise options.UsageError(f"--reason {reason}: write {', '.join(_REASONS)}")
     source = asking.source()
     who = author_of(source.settings, asking.author)
-    memories = asyncio.run(_memories(source, identities))
+    memories = read(source, partial(_memories, identities=identities))
     in_order = sorted({one.id: one for one in memories}.values(), key=lambda one: one.scope)
     asked: list[Retire] = []
     for scope, some in groupby(in_order, key=lambda memory: memory.scope):
@@ -160,7 +160,7 @@ def _ask_about(
     """Ask for a change of the one memory that the id names."""
     source = asking.source()
     who = author_of(source.settings, asking.author)
-    [memory] = asyncio.run(_memories(source, [identity]))
+    [memory] = read(source, partial(_memories, identities=[identity]))
     wish["memory_id"] = memory.id
     ask(source, [request(kind, memory.scope, memory.id, author=who, note=note_, **wish)], asking)
 
@@ -189,10 +189,9 @@ async def _updated(
         return await renewed(client, said, memory, lambda: who)
 
 
-async def _memories(source: LogTarget, identities: Sequence[str]) -> list[Memory]:
+async def _memories(reader: StoreReader, identities: Sequence[str]) -> list[Memory]:
     """Return the live memories that the ids, or their beginnings, name."""
-    async with reading(source) as reader:
-        return [await _live(reader, identity) for identity in identities]
+    return [await _live(reader, identity) for identity in identities]
 
 
 async def _live(reader: StoreReader, beginning: str) -> Memory:

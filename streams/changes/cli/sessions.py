@@ -1,17 +1,16 @@
 """`memsieve memory sessions`: the decisions of each session of an agent, and the end of one."""
 
-import asyncio
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from schemas.decisions import Marker
-from schemas.events import Retire
 from streams.changes.app import retiring
 from streams.clock.system import SystemClock
 from streams.stage.core.sessions import SessionCounter, SessionCounts
 from streams.store.app.client import require_decided
-from streams.store.app.reading import LogTarget, reading
+from streams.store.app.reading import StoreReader, read
 from streams.store.app.requests import author_of
 from streams.store.cli import options
 from streams.store.cli.console import more, note, say, say_json, say_object
@@ -29,7 +28,7 @@ def list_(
     With --json, each line is a record for an agent's own log of episodes. For the time that
     deciding took, see `run --metrics`.
     """
-    found = asyncio.run(_sessions(where.to_read(), scope))
+    found = read(where.to_read(), partial(_sessions, scope=scope))
     wanted = options.limit_of(limit, as_json=where.as_json)
     shown = found if wanted is None else found[-wanted:]
     if where.as_json:
@@ -63,30 +62,22 @@ def end(
     """
     source, wait = asking.source(), asking.wait
     who = author_of(source.settings, asking.author)
-    requests = asyncio.run(_requests(source, session, scope, who))
+    memories = read(source, StoreReader.memories)
+    here = (memory for memory in memories if options.below(memory.scope, scope))
+    requests = retiring.session_over(session, here, author=who, now=SystemClock().now())
     done = heard(source, retiring.end(source, requests, wait, note))
     counts = {"ended": done.ended, "stay": done.stay}
     _tell(session, counts | ({"asked": done.asked} if done.waiting else {}), asking.as_json)
     require_decided(done.waiting, wait)
 
 
-async def _sessions(source: LogTarget, scope: str | None) -> list[SessionCounts]:
+async def _sessions(reader: StoreReader, scope: str | None) -> list[SessionCounts]:
     counted = SessionCounter()
-    async with reading(source) as reader:
-        async for entry in reader.decisions():
-            decision = entry.decision
-            if not isinstance(decision, Marker) and options.below(decision.event.scope, scope):
-                counted.add(decision)
+    async for entry in reader.decisions():
+        decision = entry.decision
+        if not isinstance(decision, Marker) and options.below(decision.event.scope, scope):
+            counted.add(decision)
     return counted.all()
-
-
-async def _requests(
-    source: LogTarget, session: str, scope: str | None, author: str
-) -> list[Retire]:
-    async with reading(source) as reader:
-        memories = await reader.memories()
-    here = (memory for memory in memories if options.below(memory.scope, scope))
-    return retiring.session_over(session, here, author=author, now=SystemClock().now())
 
 
 def _tell(session: str, counts: dict[str, int], as_json: bool) -> None:  # noqa: FBT001 - an option

@@ -1,17 +1,16 @@
 """The result of a consolidation pass: its groups and its figures."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 from schemas.base import PolicyId, ScopeName
 from schemas.decisions import Merge, OnEvent, Reason, Replace
 from schemas.events import Consolidate
 from schemas.memories import Memory
-from streams.consolidate.core.redundancy import ALERT, Removal
+from streams.consolidate.core.redundancy import ALERT, DECIMALS, Removal
 
 Why: TypeAlias = Literal[
     "done",
@@ -47,7 +46,6 @@ SECONDS_ALERT = 60.0
 
 _ENOUGH = 20
 """Rates of scopes with fewer memories are not meaningful."""
-_DECIMALS = 4
 
 
 @dataclass(frozen=True)
@@ -120,10 +118,6 @@ class ScopePass:
     checked: int = 0
 
     @property
-    def removal(self) -> Removal:
-        return Removal(events=self.before, live=self.after)
-
-    @property
     def churn(self) -> float:
         """The share of the scope's memories that were retired or changed."""
         changed = sum(one.removed + 1 for one in self.groups if one.survivor is not None)
@@ -133,13 +127,13 @@ class ScopePass:
         return {
             "scope": self.scope,
             "ended": self.why,
-            **_sizes(self.before, self.after, self.bytes_before, self.bytes_after),
+            **_sizes([self]),
             "last_deduplicated_at": self.at.isoformat(),
             "deduplicated_before_at": None if self.last_at is None else self.last_at.isoformat(),
             "pairs_judged": self.judged,
             "rounds": self.rounds,
             "checked": self.checked,
-            "churn": round(self.churn, _DECIMALS),
+            "churn": round(self.churn, DECIMALS),
             "depth_max": self.depth_max,
             "without_live_successor": self.without_live_successor,
             "groups": [one.as_json() for one in self.groups],
@@ -154,13 +148,6 @@ class ConsolidationPass:
     scopes: tuple[ScopePass, ...]
     skipped: Mapping[ScopeName, Why]
     seconds: float
-
-    @cached_property
-    def removal(self) -> Removal:
-        return Removal(
-            events=sum(one.before for one in self.scopes),
-            live=sum(one.after for one in self.scopes),
-        )
 
     @property
     def groups(self) -> int:
@@ -180,10 +167,10 @@ class ConsolidationPass:
     def alerts(self) -> list[str]:
         """What a person should look at."""
         told = [
-            f"{one.scope}: {one.removal.removed:,} of {one.before:,} memories removed, more than "
+            f"{one.scope}: {one.before - one.after:,} of {one.before:,} memories removed, more than "
             f"{ALERT:.0%}: is the policy too lenient?"
             for one in self.scopes
-            if one.before >= _ENOUGH and (one.removal.removal_rate or 0.0) > ALERT
+            if one.before >= _ENOUGH and _removal([one]).status == "alert"
         ]
         told += [f"{one.scope}: {MEANS[one.why]}" for one in self.scopes if one.why == "too-many"]
         if self.seconds > SECONDS_ALERT:
@@ -201,29 +188,22 @@ class ConsolidationPass:
             "checked": sum(one.checked for one in self.scopes),
             "pairs_judged": sum(one.judged for one in self.scopes),
             "depth_max": max((one.depth_max for one in self.scopes), default=0),
-            **_sizes(
-                self.removal.events,
-                self.removal.live,
-                sum(one.bytes_before for one in self.scopes),
-                sum(one.bytes_after for one in self.scopes),
-            ),
+            **_sizes(self.scopes),
             "duration_ms": round(self.seconds * 1_000),
             "alerts": self.alerts,
         }
 
 
-def _sizes(before: int, after: int, bytes_before: int, bytes_after: int) -> dict[str, Any]:
-    removal = Removal(events=before, live=after)
-    rate = removal.removal_rate
+def _removal(passes: Sequence[ScopePass]) -> Removal:
+    return Removal(events=sum(one.before for one in passes), live=sum(one.after for one in passes))
+
+
+def _sizes(passes: Sequence[ScopePass]) -> dict[str, Any]:
+    before = sum(one.bytes_before for one in passes)
+    after = sum(one.bytes_after for one in passes)
     return {
-        "memories_before": before,
-        "memories_after": after,
-        "removed_count": removal.removed,
-        "removal_rate": None if rate is None else round(rate, _DECIMALS),
-        "status": removal.status,
-        "bytes_before": bytes_before,
-        "bytes_after": bytes_after,
-        "size_reduction": round(1 - bytes_after / bytes_before, _DECIMALS)
-        if bytes_before
-        else None,
+        **_removal(passes).as_json(),
+        "bytes_before": before,
+        "bytes_after": after,
+        "size_reduction": round(1 - after / before, DECIMALS) if before else None,
     }

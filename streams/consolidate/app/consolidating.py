@@ -249,7 +249,7 @@ class Consolidation:
                 work.joined.append(DecidedProposal(event, members, decision))
             work.checked += decision.evidence.reason is Reason.CHECKED
             work.goes_on |= _changes(decision) or _leaves_unchecked(decision, members)
-            work.changed |= _concerned(decision)
+            work.changed |= set(touched(decision))
             work.stale |= decision.evidence.reason is Reason.OUT_OF_DATE
         index = await self._client.index()
         for work in {id(work): work for work, _ in wanted}.values():
@@ -404,11 +404,6 @@ def _leaves_unchecked(decision: OnEvent, members: Sequence[Memory]) -> bool:
     """Tell whether a group was kept apart that has memories which count as compared by that."""
     apart = isinstance(decision, Ignore) and len(members) > 1
     return apart and any(memory.unchecked for memory in members)
-
-
-def _concerned(decision: OnEvent) -> set[MemoryId]:
-    """Return the memories that a decision has changed."""
-    return set(touched(decision))
 
 
 def _since(then: datetime, now: datetime) -> timedelta:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,9 @@ _ROWS = 512
 
 _ROUNDING = 0.5 * 10.0**-SIMILARITY_DECIMALS
 """Half a unit of the bands' rounding, so that the same pairs count as at a threshold here."""
+
+DECIMALS = 4
+"""Of rates, as they are told to programs."""
 
 HEALTHY = (0.05, 0.20)
 ALERT = 0.50
@@ -118,6 +122,17 @@ class Removal:
             return "alert"
         low, high = HEALTHY
         return "low" if share < low else "high" if share > high else "healthy"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures for programs, with stable keys."""
+        rate = self.removal_rate
+        return {
+            "memories_before": self.events,
+            "memories_after": self.live,
+            "removed_count": self.removed,
+            "removal_rate": None if rate is None else round(rate, DECIMALS),
+            "status": self.status,
+        }
 
 
 @dataclass

@@ -31,8 +31,6 @@ from streams.store.app.dry_run import DecidingDependencies, DryRunClient, for_re
 from streams.store.app.policies import with_bands
 from streams.store.app.product_settings import ConsolidateSettings
 
-_DECIMALS = 4
-
 
 @dataclass(frozen=True)
 class DedupeRow:
@@ -100,7 +98,6 @@ class DedupeResult:
 
     def as_json(self) -> dict[str, Any]:
         """Return the result for programs, with stable keys."""
-        rate = self.removal.removal_rate
         return {
             "place": self.place,
             "policy": self.policy,
@@ -109,11 +106,7 @@ class DedupeResult:
             "pairs": {f"{at:.2f}": self.crowding.pairs[at] for at in THRESHOLDS},
             "decisions": dict(self.kinds),
             "consolidated": self.consolidated.groups,
-            "memories_before": self.removal.events,
-            "memories_after": self.removal.live,
-            "removed_count": self.removal.removed,
-            "removal_rate": None if rate is None else round(rate, _DECIMALS),
-            "status": self.removal.status,
+            **self.removal.as_json(),
             "groups": [group.as_json() for group in self.groups if len(group.rows) > 1],
         }
 

@@ -2,27 +2,26 @@
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import Self
 
 from schemas.base import EventId, MemoryId, ScopeName
 from schemas.decisions import Change, Merge, OnEvent, Verdict
-from schemas.events import Forgotten
+from schemas.events import Forgotten, Remember
 from schemas.memories import Standing
 from schemas.topics import DECISIONS
 from streams.clock.system import SystemClock
 from streams.forget.core import (
     DecisionRecord,
-    Doubt,
     FactMentions,
     ForgetPlan,
     Kin,
-    States,
+    Past,
     doubts,
     kin_of,
     on_event,
     planned,
     repeating,
-    states,
     still_told,
     texts_of,
     to_look_up,
@@ -71,27 +70,6 @@ class PlanningDependencies:
     judging: Judging
 
 
-@dataclass
-class _Gathered:
-    """The decision records of one scope found so far, by partition and offset."""
-
-    records: dict[tuple[int, int], LogRecord] = field(
-        default_factory=dict[tuple[int, int], LogRecord]
-    )
-
-    def add(self, found: Sequence[LogRecord]) -> None:
-        self.records |= {(one.partition, one.offset): one for one in found}
-
-    def read(self, fences: Fences) -> list[DecisionRecord]:
-        """Return the decisions in log order."""
-        found: list[DecisionRecord] = []
-        for (_, offset), record in sorted(self.records.items()):
-            decision = _decision(record, fences)
-            if decision is not None:
-                found.append(DecisionRecord(offset, decision, fences.admit(record)))
-        return found
-
-
 @dataclass(frozen=True)
 class ForgetTarget:
     """What is to be forgotten: one memory by its id, a whole scope, or a whole tenant."""
@@ -125,19 +103,18 @@ async def plans(
 
     Raises UnknownTarget if it does not exist.
     """
-    fences = await _fences(log)
+    planning = await _Planning.of(log, means, wish)
     if wanted.memory is not None:
-        return await _plans_of_memory(log, wanted.memory, fences, means, wish)
-    by_scope = await _by_scope(log, fences, wanted.holds)
+        return await planning.of_memory(wanted.memory)
+    by_scope = await planning.by_scope(wanted.holds)
     if not by_scope:
         raise UnknownTarget(f"there is no scope {wanted.scope or f'of tenant {wanted.tenant}'}")
     found: list[ForgetPlan] = []
-    for decisions in by_scope.values():
-        state = states(decisions)
-        told = still_told(decisions, state, means.key)
+    for past in by_scope:
+        told = still_told(past, means.key)
         again = set(told.values())
-        if left := [i for i, stored in state.items() if _has_text(stored) or i in again]:
-            found.append(await _planned(decisions, left, state, told, means, wish))
+        if left := [i for i, stored in past.state.items() if _has_text(stored) or i in again]:
+            found.append(await planning.plan(past, left, told))
     return found
 
 
@@ -150,158 +127,147 @@ async def left_over(
     """
     scopes = {plan.requests[0].scope for plan in forgotten}
     gone = {identity for plan in forgotten for identity in plan.kin.gone}
+    planning = await _Planning.of(log, means, wish)
     found: list[ForgetPlan] = []
-    for decisions in (await _by_scope(log, await _fences(log), scopes.__contains__)).values():
-        state = states(decisions)
-        told = still_told(decisions, state, means.key)
+    for past in await planning.by_scope(scopes.__contains__):
+        told = still_told(past, means.key)
         if left := sorted(gone.intersection(told.values())):
-            found.append(await _planned(decisions, left, state, told, means, wish))
+            found.append(await planning.plan(past, left, told))
     return found
 
 
-async def _plans_of_memory(
-    log: SearchableLog,
-    named: MemoryId,
-    fences: Fences,
-    means: PlanningDependencies,
-    wish: Wish,
-) -> list[ForgetPlan]:
-    first = await log.find(DECISIONS.name, MEMORY_ID_HEADER, [named])
-    decisions = (_decision(record, fences) for record in first)
-    scopes = {one.event.scope for one in decisions if one is not None}
-    if not scopes:
-        raise UnknownTarget(f"no memory has the id {named}")
-    found = await _related(log, named, fences) if log.is_indexed else []
-    state = states(found)
-    if named not in state or not _has_text(state[named]):  # no header finds what repeats it
-        [found] = (await _by_scope(log, fences, scopes.__contains__)).values()
-        state = states(found)
-    if named not in state:
-        raise UnknownTarget(f"no memory has the id {named}")
-    told = still_told(found, state, means.key)
-    plan = await _planned(found, [named], state, told, means, wish)
-    return [plan] if _has_text(state[named]) or plan.decisions else []
+@dataclass(frozen=True)
+class _Planning:
+    """Plans how to fulfil one wish to forget, from what the log has now."""
+
+    log: SearchableLog
+    means: PlanningDependencies
+    wish: Wish
+    fences: Fences
+
+    @classmethod
+    async def of(cls, log: SearchableLog, means: PlanningDependencies, wish: Wish) -> Self:
+        fences = Fences(await log.find_beginning(DECISIONS.name, [FENCE_HEADER], ""))
+        return cls(log, means, wish, fences)
+
+    async def of_memory(self, named: MemoryId) -> list[ForgetPlan]:
+        """Plan how to forget a memory. Raises UnknownTarget if there is none."""
+        first = await self.log.find(DECISIONS.name, MEMORY_ID_HEADER, [named])
+        scopes = {one.decision.event.scope for one in self._past(first).found}
+        if not scopes:
+            raise UnknownTarget(f"no memory has the id {named}")
+        past = await self._related(named) if self.log.is_indexed else Past(())
+        if named not in past.state or not _has_text(past.state[named]):
+            [past] = await self.by_scope(scopes.__contains__)  # no header finds what repeats it
+        if named not in past.state:
+            raise UnknownTarget(f"no memory has the id {named}")
+        plan = await self.plan(past, [named], still_told(past, self.means.key))
+        return [plan] if _has_text(past.state[named]) or plan.decisions else []
+
+    async def by_scope(self, holds: Callable[[ScopeName], bool]) -> list[Past]:
+        """Return the decisions of each scope that `holds` selects, by a scan of the whole log."""
+        gathered: dict[ScopeName, list[LogRecord]] = {}
+        async for record in records(self.log, DECISIONS.name):
+            if is_decision(record) and holds(scope := scope_of(record)):
+                gathered.setdefault(scope, []).append(record)
+        return [self._past(found) for found in gathered.values()]
+
+    async def plan(
+        self, past: Past, named: Sequence[MemoryId], told: Mapping[int, MemoryId]
+    ) -> ForgetPlan:
+        """Plan how to forget memories of one scope; `told` is what still tells of forgotten ones."""
+        kin = kin_of(past, named)
+        texts = texts_of(past, kin.gone)
+        cut = repeating(past, kin, (text for said in texts.values() for text in said))
+        own = await self._own(past, kin)
+        own |= {offset for offset, text in cut.items() if not text}
+        said = FactMentions(own, cut, {offset for offset, gone in told.items() if gone in kin.gone})
+        repeated = [one.decision.event.text for one in past.found if one.offset in cut]
+        kept = {identity: Texts(own_texts, repeated) for identity, own_texts in texts.items()}
+        left = [
+            self._left(past.state[identity], kept.get(identity))
+            for identity in kin.every
+            if identity in past.state
+        ]
+        return planned(past, kin, said, left, self.wish)
+
+    def _left(self, stored: StoredMemory, texts: Texts | None) -> Forgotten:
+        """Return what is kept of a memory: a tombstone, or nothing if its facts may be said again."""
+        memory, model = stored.memory, self.means.embedder.model
+        vector = stored.vector
+        if vector is None:
+            raise TypeError(f"memory {memory.id} has no vector in the log")
+        if memory.status is Standing.FORGOTTEN:
+            return Forgotten(
+                memory_id=memory.id,
+                version=memory.version,
+                tombstone=tombstone_of(memory),
+                embedding=pack(vector, model),
+            )
+        if texts is None:
+            return cleared(memory, vector.shape[0], model)
+        reading = self.means.judging.readings.of(memory.text)
+        return tombstone(self.means.key, memory, vector, texts, reading, model)
+
+    async def _own(self, past: Past, kin: Kin) -> set[int]:
+        """Return the offsets of doubtful decisions whose events say what a forgotten memory says."""
+        gone = [past.state[identity] for identity in sorted(kin.gone)]
+        made = {one.offset: one.decision for one in past.found}
+        asked: list[tuple[int, CandidatePair]] = []
+        for offset, event in doubts(past, kin):
+            vector = await self._vector_of(made[offset], event)
+            rules = self.means.policy.rules(event.scope)
+            near = rank(vector, gone, bands=rules.bands, floor=-1.0, limit=len(gone))
+            asked += [(offset, CandidatePair(event, one, rules)) for one in near]
+        judged = await self.means.judging.judge([pair for _, pair in asked])
+        found = zip(asked, judged, strict=True)
+        return {offset for (offset, _), one in found if one.verdict in _SAYS_IT}
+
+    async def _vector_of(self, decision: OnEvent, event: Remember) -> Vector:
+        """Return the vector of an event's text, taken from its decision if that holds it."""
+        made = decision.event_embedding if isinstance(decision, Merge) else None
+        if isinstance(decision, Change) and not isinstance(decision, Merge):
+            made = decision.embedding
+        if made is not None and made.model == self.means.embedder.model:
+            return unpack(made)
+        [embedded] = await self.means.embedder.embed([event.text])
+        return embedded.vector
+
+    async def _related(self, named: MemoryId) -> Past:
+        """Return all decisions related to a memory, found by following ids until none is new."""
+        found, looked_up, ahead = list[LogRecord](), set[MemoryId](), {named}
+        past = Past(())
+        while ahead:
+            for header in (MEMORY_ID_HEADER, QUOTED_ID_HEADER):
+                found += await self.log.find(DECISIONS.name, header, sorted(ahead))
+            looked_up |= ahead
+            past = self._past(found)
+            ahead = to_look_up(past, kin_of(past, [named])) - looked_up
+        ids = [one.decision.decision_id for one in past.found]
+        return self._past([*found, *await self.log.find(DECISIONS.name, DECISION_ID_HEADER, ids)])
+
+    def _past(self, found: Sequence[LogRecord]) -> Past:
+        """Return the decisions on events in records of one scope, each once, in log order.
+
+        Raises Fatal if one counts but cannot be read.
+        """
+        by_place = {(one.partition, one.offset): one for one in found if is_decision(one)}
+        past: list[DecisionRecord] = []
+        for (_, offset), record in sorted(by_place.items()):
+            counts = self.fences.admit(record)
+            try:
+                decision = on_event(read_decision(record))
+            except Fatal:
+                if counts:
+                    raise
+                continue
+            if decision is not None:
+                past.append(DecisionRecord(offset, decision, counts))
+        return Past(past)
 
 
 def _has_text(stored: StoredMemory) -> bool:
     return stored.memory.status is not Standing.FORGOTTEN
-
-
-async def _planned(
-    found: Sequence[DecisionRecord],
-    named: Sequence[MemoryId],
-    state: States,
-    told: Mapping[int, MemoryId],
-    means: PlanningDependencies,
-    wish: Wish,
-) -> ForgetPlan:
-    kin = kin_of(found, named, state)
-    texts = texts_of(found, kin.gone)
-    cut = repeating(found, kin, [text for said in texts.values() for text in said])
-    own = await _own(doubts(found, kin), kin, state, means)
-    own |= {offset for offset, text in cut.items() if not text}
-    said = FactMentions(own, cut, {offset for offset, gone in told.items() if gone in kin.gone})
-    repeated = [one.decision.event.text for one in found if one.offset in cut]
-    left = [
-        _left(
-            state[identity], Texts(texts[identity], repeated) if identity in texts else None, means
-        )
-        for identity in kin.every
-        if identity in state
-    ]
-    return planned(found, kin, state, said, left, wish)
-
-
-def _left(stored: StoredMemory, texts: Texts | None, means: PlanningDependencies) -> Forgotten:
-    """Return what is kept of a memory: a tombstone, or nothing if its facts may be said again."""
-    memory, vector, model = stored.memory, _vector(stored), means.embedder.model
-    if memory.status is Standing.FORGOTTEN:
-        return Forgotten(
-            memory_id=memory.id,
-            version=memory.version,
-            tombstone=tombstone_of(memory),
-            embedding=pack(vector, model),
-        )
-    if texts is None:
-        return cleared(memory, vector.shape[0], model)
-    reading = means.judging.readings.of(memory.text)
-    return tombstone(means.key, memory, vector, texts, reading, model)
-
-
-def _vector(stored: StoredMemory) -> Vector:
-    if stored.vector is None:
-        raise TypeError(f"memory {stored.memory.id} has no vector in the log")
-    return stored.vector
-
-
-async def _own(
-    doubtful: Sequence[Doubt], kin: Kin, state: States, means: PlanningDependencies
-) -> set[int]:
-    """Return the offsets of doubtful decisions whose events say what a forgotten memory says."""
-    gone = [state[identity] for identity in sorted(kin.gone)]
-    asked: list[tuple[int, CandidatePair]] = []
-    for doubt in doubtful:
-        vector = await _vector_of(doubt, means.embedder)
-        rules = means.policy.rules(doubt.event.scope)
-        near = rank(vector, gone, bands=rules.bands, floor=-1.0, limit=len(gone))
-        asked += [(doubt.found.offset, CandidatePair(doubt.event, one, rules)) for one in near]
-    judged = await means.judging.judge([pair for _, pair in asked])
-    found = zip(asked, judged, strict=True)
-    return {offset for (offset, _), one in found if one.verdict in _SAYS_IT}
-
-
-async def _vector_of(doubt: Doubt, embedder: Embedder) -> Vector:
-    """Return the vector of an event's text, taken from its decision if that holds it."""
-    decision = doubt.found.decision
-    made = decision.event_embedding if isinstance(decision, Merge) else None
-    if isinstance(decision, Change) and not isinstance(decision, Merge):
-        made = decision.embedding
-    if made is not None and made.model == embedder.model:
-        return unpack(made)
-    [embedded] = await embedder.embed([doubt.event.text])
-    return embedded.vector
-
-
-async def _related(log: SearchableLog, named: MemoryId, fences: Fences) -> list[DecisionRecord]:
-    """Return all decisions related to a memory, found by following ids until none is new."""
-    gathered, looked_up, ahead = _Gathered(), set[MemoryId](), {named}
-    while ahead:
-        for header in (MEMORY_ID_HEADER, QUOTED_ID_HEADER):
-            gathered.add(await log.find(DECISIONS.name, header, sorted(ahead)))
-        looked_up |= ahead
-        found = gathered.read(fences)
-        kin = kin_of(found, [named], states(found))
-        ahead = to_look_up(found, kin) - looked_up
-    ids = [one.decision.decision_id for one in gathered.read(fences)]
-    gathered.add(await log.find(DECISIONS.name, DECISION_ID_HEADER, ids))
-    return gathered.read(fences)
-
-
-async def _fences(log: SearchableLog) -> Fences:
-    return Fences(await log.find_beginning(DECISIONS.name, [FENCE_HEADER], ""))
-
-
-async def _by_scope(
-    log: SearchableLog, fences: Fences, holds: Callable[[ScopeName], bool]
-) -> dict[ScopeName, list[DecisionRecord]]:
-    """Return the decisions of the scopes that `holds` selects, by a scan of the whole log."""
-    gathered: dict[ScopeName, _Gathered] = {}
-    async for record in records(log, DECISIONS.name):
-        if is_decision(record) and holds(scope := scope_of(record)):
-            gathered.setdefault(scope, _Gathered()).add([record])
-    return {scope: one.read(fences) for scope, one in gathered.items()}
-
-
-def _decision(record: LogRecord, fences: Fences) -> OnEvent | None:
-    """Return a record's decision on an event. Raises Fatal if it counts but cannot be read."""
-    if not is_decision(record):
-        return None
-    try:
-        return on_event(read_decision(record))
-    except Fatal:
-        if fences.admit(record):
-            raise
-        return None
 
 
 @dataclass(frozen=True)
@@ -410,7 +376,8 @@ def _heeded(
 async def _means(
     target: LogTarget, chosen: ChosenModel, *, for_show: bool = False
 ) -> AsyncGenerator[PlanningDependencies]:
-    key = _any_key(target) if for_show else key_of(target)
+    kept = wiring.forget_key(target.settings.forget, target.directory)
+    key = (kept or TombstoneKey(b"")) if for_show else key_of(target)
     async with wiring.judging(target.settings, SystemClock()) as judging:
         yield PlanningDependencies(key, chosen.policy, chosen.embedder, judging)
 
@@ -431,8 +398,3 @@ def key_of(target: LogTarget) -> TombstoneKey:
             "services and commands"
         )
     return key
-
-
-def _any_key(target: LogTarget) -> TombstoneKey:
-    """Return a key to plan with where nothing is written."""
-    return wiring.forget_key(target.settings.forget, target.directory) or TombstoneKey(b"")

@@ -6,7 +6,7 @@ up when something is forgotten. So this reads all of them, and rewrites log and 
 
 import base64
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
@@ -36,6 +36,7 @@ _ERASE = Erase.model_fields["kind"].default.encode()
 class _Forgotten:
     """The forgotten memories, and the fingerprints of their texts by scope."""
 
+    key: TombstoneKey
     memories: set[MemoryId] = field(default_factory=set[MemoryId])
     fingerprints: dict[ScopeName, set[str]] = field(default_factory=dict[ScopeName, set[str]])
 
@@ -45,6 +46,27 @@ class _Forgotten:
             found = tombstone_of(memory)
             known = self.fingerprints.setdefault(memory.scope, set())
             known.update(() if found is None else found.fingerprints)
+
+    def in_change(self, value: bytes) -> bool:
+        memory = APPLIED.decode(value).memory
+        return memory.id in self.memories and memory.status is not Standing.FORGOTTEN
+
+    def in_review(self, value: bytes) -> bool:
+        review = REVIEW.decode(value)
+        return not self.memories.isdisjoint((review.newer.id, review.older.id))
+
+    def in_letter(self, value: bytes) -> bool:
+        """Return whether a dead letter's bytes contain a forgotten text."""
+        try:
+            letter = DEAD_LETTER.decode(value)
+        except Unreadable:
+            return False
+        said = base64.b64decode(letter.value) if isinstance(letter, DeadLetter) else b""
+        return any(
+            self.key.fingerprint(scope, text) in known
+            for text in _texts_in(said)
+            for scope, known in self.fingerprints.items()
+        )
 
 
 async def scrub(target: LogTarget, report: Callable[[str], None]) -> int:
@@ -72,12 +94,17 @@ async def scrub(target: LogTarget, report: Callable[[str], None]) -> int:
 
 async def _take(log: LocalBroker, key: TombstoneKey) -> int:
     """Erase the records that reveal anything of forgotten memories; return their number."""
-    forgotten = await _forgotten(log)
+    forgotten = await _forgotten(log, key)
+    told_in = {
+        CHANGES.name: forgotten.in_change,
+        REVIEWS.name: forgotten.in_review,
+        DEAD_LETTERS.name: forgotten.in_letter,
+    }
     taken = 0
-    for topic, tells in _TELLS.items():
+    for topic, tells in told_in.items():
         gone: dict[int, list[LogRecord]] = {}
         async for record in records(log, topic):
-            if tells(record, forgotten, key):
+            if tells(record.value or b""):
                 gone.setdefault(record.partition, []).append(record)
         for partition, found in gone.items():
             if topic == DEAD_LETTERS.name:
@@ -110,38 +137,14 @@ def _dropped(record: LogRecord, letter: DeadLetter) -> OutgoingRecord:
     return OutgoingRecord(DEAD_LETTERS.name, record.partition, record.key, value)
 
 
-async def _forgotten(log: Log) -> _Forgotten:
-    found = _Forgotten()
+async def _forgotten(log: Log, key: TombstoneKey) -> _Forgotten:
+    found = _Forgotten(key)
     async for record in records(log, DECISIONS.name):
         if dict(record.headers).get(KIND_HEADER) == _ERASE:
             decision = read_decision(record)
             for one in decision.memories if isinstance(decision, Erase) else ():
                 found.add(one.memory)
     return found
-
-
-def _change_tells(record: LogRecord, forgotten: _Forgotten, _: TombstoneKey) -> bool:
-    memory = APPLIED.decode(record.value or b"").memory
-    return memory.id in forgotten.memories and memory.status is not Standing.FORGOTTEN
-
-
-def _review_tells(record: LogRecord, forgotten: _Forgotten, _: TombstoneKey) -> bool:
-    review = REVIEW.decode(record.value or b"")
-    return not forgotten.memories.isdisjoint((review.newer.id, review.older.id))
-
-
-def _letter_tells(record: LogRecord, forgotten: _Forgotten, key: TombstoneKey) -> bool:
-    """Return whether a dead letter's bytes contain a forgotten text."""
-    try:
-        letter = DEAD_LETTER.decode(record.value or b"")
-    except Unreadable:
-        return False
-    said = base64.b64decode(letter.value) if isinstance(letter, DeadLetter) else b""
-    return any(
-        key.fingerprint(scope, text) in known
-        for text in _texts_in(said)
-        for scope, known in forgotten.fingerprints.items()
-    )
 
 
 def _texts_in(said: bytes) -> Iterator[str]:
@@ -160,10 +163,3 @@ def _texts(value: JsonValue) -> Iterator[str]:
     elif isinstance(value, list | dict):
         for inner in value.values() if isinstance(value, dict) else value:
             yield from _texts(inner)
-
-
-_TELLS: Mapping[str, Callable[[LogRecord, _Forgotten, TombstoneKey], bool]] = {
-    CHANGES.name: _change_tells,
-    REVIEWS.name: _review_tells,
-    DEAD_LETTERS.name: _letter_tells,
-}

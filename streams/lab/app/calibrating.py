@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date
 from typing import Any
 
 from streams.lab.app.evaluated import Measures, measured
@@ -14,7 +13,7 @@ from streams.lab.core.calibration import Fit, TooFewPairs, fit, fitted, sample
 from streams.lab.core.grading import Truth
 from streams.lab.core.measures import Proportion
 from streams.model.embedding import base_model
-from streams.model.policy import Policy, parse
+from streams.model.policy import Calibration, Policy, parse
 from streams.reviews.app import labels
 from streams.store.app.dry_run import DecidingDependencies
 from streams.store.app.reading import StoreReader
@@ -24,15 +23,6 @@ ANSWERS_MIN = 30
 """Fewer answers reflect the people who answered rather than the model."""
 HIDDEN_RATE_MAX = 0.5
 """Whoever hides more facts than that might toss a coin."""
-
-
-@dataclass(frozen=True)
-class Origin:
-    """The origin of a calibration, as written into the policy."""
-
-    dataset: str
-    command: str
-    on: date
 
 
 @dataclass(frozen=True)
@@ -64,7 +54,7 @@ async def calibrate(
     *,
     name: str,
     wanted: float,
-    origin: Origin,
+    origin: Calibration,
     done: Callable[[int], None] = lambda _: None,
 ) -> CalibrationResult:
     """Fit bands and thresholds on one half of the pairs, and measure the policy on both.
@@ -86,17 +76,9 @@ async def calibrate(
     try:
         found = fit(samples, base, wanted)
     except TooFewPairs as few:
-        raise Unmeasurable(
-            f"{few.have} pairs of two facts in the half that is fitted, and {few.need} are needed "
-            f"to show that at most {wanted:.2%} are hidden: give more pairs, or allow a higher rate"
-        ) from few
-    calibration = {
-        "dataset": origin.dataset,
-        "date": origin.on.isoformat(),
-        "command": origin.command,
-    }
+        raise Unmeasurable(str(few)) from few
     # Parse it from its TOML, as users will: the id depends on the order of the keys.
-    policy = parse(as_toml({**fitted(base, found), "calibration": calibration}))
+    policy = parse(as_toml({**fitted(base, found), "calibration": origin.model_dump()}))
     results: list[Measures] = []
     for half in halves:
         made = await evaluate(LabelledRows(pairs=half), policy, known, done)

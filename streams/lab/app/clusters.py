@@ -1,7 +1,7 @@
 """Grades the decisions on a stream whose clusters are known, one by one."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,41 +34,28 @@ class BaselineResult:
     found: str
 
 
-@dataclass
-class _Shelf:
-    """The events of a scope that the threshold baseline kept."""
-
-    vectors: np.ndarray[tuple[int, int], np.dtype[np.float32]]
-    kept: list[LabelledEvent] = field(default_factory=list[LabelledEvent])
-    facts: set[str] = field(default_factory=set[str])
-
-    def put(self, one: LabelledEvent, vector: Vector) -> None:
-        if len(self.kept) == len(self.vectors):
-            self.vectors = np.resize(self.vectors, (2 * len(self.vectors), len(vector)))
-        self.vectors[len(self.kept)] = vector
-        self.kept.append(one)
-        self.facts.add(one.fact)
-
-
 def by_threshold(
     stream: Sequence[LabelledEvent], vectors: Sequence[Vector], threshold: float
 ) -> Iterator[BaselineResult]:
     """Treat an event as known if a kept event of its scope is at least that similar."""
-    shelves: dict[ScopeName, _Shelf] = {}
-    for one, vector in zip(stream, vectors, strict=True):
-        shelf = shelves.setdefault(one.event.scope, _Shelf(np.zeros((64, len(vector)), np.float32)))
-        near = shelf.vectors[: len(shelf.kept)] @ vector
-        best = int(near.argmax()) if len(near) else -1
+    matrix = np.stack(vectors)
+    kept: dict[ScopeName, list[int]] = {}
+    facts = set[tuple[ScopeName, str]]()
+    for at, one in enumerate(stream):
+        scope = one.event.scope
+        places = kept.setdefault(scope, [])
+        near = matrix[places] @ matrix[at]
+        best = int(near.argmax()) if places else -1
         if best >= 0 and near[best] >= threshold:
-            known = shelf.kept[best]
+            known = stream[places[best]]
             truth = Truth.ONE if known.fact == one.fact else Truth.TWO
-            yield BaselineResult(
-                grade(truth, dropped(one.event.text, known.event.text)), known.place
-            )
+            made = grade(truth, dropped(one.event.text, known.event.text))
+            yield BaselineResult(made, known.place)
             continue
-        truth = Truth.ONE if one.fact in shelf.facts else Truth.TWO
+        truth = Truth.ONE if (scope, one.fact) in facts else Truth.TWO
         yield BaselineResult(grade(truth, KEPT), one.place)
-        shelf.put(one, vector)
+        places.append(at)
+        facts.add((scope, one.fact))
 
 
 class Clusters:

@@ -10,7 +10,7 @@ import typer
 from streams.lab.app import analysis
 from streams.lab.app.analysis import Analysis
 from streams.store.app import wiring
-from streams.store.app.reading import LogTarget, reading
+from streams.store.app.reading import LogTarget, read
 from streams.store.app.settings import Settings
 from streams.store.cli import options, rows
 from streams.store.cli.console import note, number, say, say_object
@@ -39,21 +39,19 @@ def analyze(
     """
     settings = options.load(config, embedder__model=model)
     started = time.perf_counter()
-    found = asyncio.run(
-        _of_store(settings.model_copy(update={"store": Path(source)}))
+    found = (
+        read(
+            LogTarget.of_store(settings.model_copy(update={"store": Path(source)})),
+            analysis.of_store,
+        )
         if Path(source).is_dir()
-        else _of_file(source, settings)
+        else asyncio.run(_of_file(source, settings))
     )
     seconds = time.perf_counter() - started
     if as_json:
         say_object({**found.as_json(), "duration_ms": round(seconds * 1_000)})
     else:
         _show(found.as_json())
-
-
-async def _of_store(settings: Settings) -> Analysis:
-    async with reading(LogTarget.of_store(settings)) as reader:
-        return await analysis.of_store(reader)
 
 
 async def _of_file(source: str, settings: Settings) -> Analysis:

@@ -11,13 +11,13 @@ import typer
 
 from streams.clock.system import SystemClock
 from streams.lab.app import calibrating, labelled
-from streams.lab.app.calibrating import CalibrationResult, Origin
+from streams.lab.app.calibrating import CalibrationResult
 from streams.lab.app.labelled import LabelledPair, Unmeasurable
 from streams.lab.core.measures import Proportion
-from streams.model.policy import Policy
+from streams.model.policy import Calibration, Policy
 from streams.store.app import policies
 from streams.store.app.dry_run import means
-from streams.store.app.reading import LogTarget, reading
+from streams.store.app.reading import LogTarget, read
 from streams.store.app.settings import Settings
 from streams.store.cli import options, rows
 from streams.store.cli.console import note, say, say_object
@@ -58,7 +58,8 @@ def calibrate(
     base = policies.load(settings.policy)
     pairs, dataset = _pairs(source, settings)
     command = shlex.join(["memsieve", *sys.argv[1:]])
-    origin = Origin(dataset, command, SystemClock().now().date())
+    today = SystemClock().now().date().isoformat()
+    origin = Calibration(dataset=dataset, date=today, command=command)
     made = asyncio.run(_calibrate(pairs, base, settings, name, hidden_rate, origin))
     written = as_toml(made.policy.model_dump(mode="json"), _comment(made, base.name, origin))
     if out is not None:
@@ -78,7 +79,7 @@ async def _calibrate(
     settings: Settings,
     name: str,
     wanted: float,
-    origin: Origin,
+    origin: Calibration,
 ) -> CalibrationResult:
     total = 2 * len(pairs)  # about: one half is judged twice
     async with means(settings, note) as given:
@@ -97,7 +98,8 @@ async def _calibrate(
 def _pairs(source: str, settings: Settings) -> tuple[list[LabelledPair], str]:
     """Return the labelled pairs, and what they are called: name, rows, hash."""
     if Path(source).is_dir():
-        pairs = asyncio.run(_answered(settings.model_copy(update={"store": Path(source)})))
+        store = LogTarget.of_store(settings.model_copy(update={"store": Path(source)}))
+        pairs = read(store, calibrating.answered)
         return pairs, _dataset(f"answered reviews of {Path(source).name}", pairs, None)
     found = labelled.read(rows.sources([source]))
     if found.stream:
@@ -106,20 +108,15 @@ def _pairs(source: str, settings: Settings) -> tuple[list[LabelledPair], str]:
     return found.pairs, _dataset(Path(source).name, found.pairs, content)
 
 
-async def _answered(settings: Settings) -> list[LabelledPair]:
-    async with reading(LogTarget.of_store(settings)) as reader:
-        return await calibrating.answered(reader)
-
-
 def _dataset(name: str, pairs: list[LabelledPair], content: bytes | None) -> str:
     """Name what was fitted to; pairs that no file holds are hashed as they were read."""
     digest = calibrating.digest(pairs) if content is None else hashlib.sha256(content).hexdigest()
     return f"{name}, {len(pairs):,} rows, sha256 {digest}"
 
 
-def _comment(made: CalibrationResult, base: str, origin: Origin) -> list[str]:
+def _comment(made: CalibrationResult, base: str, origin: Calibration) -> list[str]:
     return [
-        f"Fitted by `memsieve policy calibrate` on {origin.on} from the policy {base}; all other values",
+        f"Fitted by `memsieve policy calibrate` on {origin.date} from the policy {base}; all other values",
         "are unchanged. With 95 % intervals (Wilson):",
         *_lines(made),
     ]

@@ -71,11 +71,6 @@ class Fit:
 class TooFewPairs(ValueError):
     """There are too few pairs of two facts to show that a rate is that low."""
 
-    def __init__(self, have: int, need: int) -> None:
-        super().__init__(f"{have} pairs of two facts in that half, {need} are needed")
-        self.have = have
-        self.need = need
-
 
 def fit(samples: Sequence[Sample], rules: Rules, wanted: float) -> Fit:
     """Fit thresholds that find the most duplicates with hidden facts below the wanted rate.
@@ -84,8 +79,11 @@ def fit(samples: Sequence[Sample], rules: Rules, wanted: float) -> Fit:
     to the strictest. Raises TooFewPairs if the sample is too small to show the rate.
     """
     seen = Samples(samples, rules)
-    if int(seen.apart.sum()) < needed(wanted):
-        raise TooFewPairs(int(seen.apart.sum()), needed(wanted))
+    if (have := int(seen.apart.sum())) < needed(wanted):
+        raise TooFewPairs(
+            f"{have} pairs of two facts in the half that is fitted, and {needed(wanted)} are needed "
+            f"to show that at most {wanted:.2%} are hidden: give more pairs, or allow a higher rate"
+        )
     match = _match(seen, wanted)
     one_memory_min = _least(seen, match, wanted)
     outcome = seen.outcome(match, one_memory_min)

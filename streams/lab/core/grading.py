@@ -1,7 +1,7 @@
 """Grading of decisions on labelled pairs: duplicates found, facts hidden, facts lost."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
 from enum import StrEnum
 
 from schemas.decisions import Change, Compared, Ignore, Insert, Reason, Verdict
@@ -123,14 +123,13 @@ def grade(truth: Truth, made: PairOutcome) -> Grade:
 def together(grades: Iterable[Grade]) -> Grade:
     """Return the grade of an event compared with several memories: the worst of each mark."""
     every = list(grades)
-    return Grade(
-        found=_of_known(all, (one.found for one in every)),
-        kept_twice=_of_known(any, (one.kept_twice for one in every)),
-        hidden=_of_known(any, (one.hidden for one in every)),
-        lost=_of_known(any, (one.lost for one in every)),
-        superseded=_of_known(any, (one.superseded for one in every)),
-        displaced=_of_known(any, (one.displaced for one in every)),
-    )
+
+    def worst(name: str) -> bool | None:
+        known = [mark for one in every if (mark := getattr(one, name)) is not None]
+        combine = all if name == "found" else any
+        return combine(known) if known else None
+
+    return Grade(**{mark.name: worst(mark.name) for mark in fields(Grade)})
 
 
 def asks(decision: Change | Ignore) -> bool:
@@ -162,10 +161,3 @@ def _gone(truth: Truth, made: PairOutcome) -> bool:
     if truth is Truth.REFINED_BY:
         return not made.memory_stands
     return not (made.event_stands and made.memory_stands)
-
-
-def _of_known(
-    combine: Callable[[Iterable[bool]], bool], marks: Iterable[bool | None]
-) -> bool | None:
-    known = [mark for mark in marks if mark is not None]
-    return combine(known) if known else None

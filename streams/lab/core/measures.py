@@ -64,9 +64,8 @@ def auc(positive: Sequence[float], negative: Sequence[float]) -> float | None:
 
 @dataclass(frozen=True)
 class PrecisionRecall:
-    """Precision and recall at an inclusive threshold."""
+    """Precision and recall where all from a score on are taken."""
 
-    threshold: float
     precision: float
     recall: float
 
@@ -83,7 +82,6 @@ def curve(positive: Sequence[float], negative: Sequence[float]) -> list[Precisio
     last = np.append(np.flatnonzero(np.diff(ranked)), len(ranked) - 1)  # the last of each tie
     return [
         PrecisionRecall(
-            threshold=float(ranked[i]),
             precision=float(found[i] / (i + 1)),
             recall=float(found[i] / len(positive)),
         )

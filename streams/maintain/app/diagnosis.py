@@ -16,7 +16,7 @@ from streams.stage.flow.takeover import DEDUPLICATOR_GROUP, applied
 from streams.stage.flow.writer import WRITER_GROUP, is_level
 from streams.store.app import policies, wiring
 from streams.store.app.embedding import settings_of
-from streams.store.app.reading import LogTarget, StoreReader
+from streams.store.app.reading import LogTarget, StoreReader, ends
 from streams.store.app.settings import Settings
 from streams.store.world.store_directory import StoreDirectory
 
@@ -37,7 +37,10 @@ async def examine(target: LogTarget) -> list[Diagnosis]:
     settings = target.settings
     with suppress(NoStore, NoModel, InvalidPolicy):  # the checks below report the error
         settings = settings_of(target)
-    parts: list[tuple[str, Examiner]] = [("policy", _policy), ("model", _model)]
+    parts: list[tuple[str, Examiner]] = [
+        ("policy", _policy),
+        ("model", lambda known: wiring.examined_model(known.embedder)),
+    ]
     if not target.embedded:
         parts += [("topics", _topics), ("groups", _groups), ("index", _collection)]
     else:
@@ -58,10 +61,6 @@ async def _policy(settings: Settings) -> str:
     policy = policies.load(settings.policy)
     policies.require_model(policy, wiring.named_model(settings.embedder))
     return policy.id
-
-
-async def _model(settings: Settings) -> str:
-    return await wiring.examined_model(settings.embedder)
 
 
 async def _store(settings: Settings) -> str:
@@ -109,9 +108,8 @@ def _told(undecided: int, unapplied: int) -> str:
 async def _behind(log: Log, group: str, topic: Topic) -> int:
     """Return the lag of a consumer group: the records of a topic that it has not committed."""
     count = 0
-    for partition in range(await log.partitions(topic.name)):
+    for partition, end in enumerate(await ends(log, topic.name)):
         committed = await log.committed(group, topic.name, partition)
-        end = await log.end(topic.name, partition)
         count += end - (0 if committed is None else committed.offset)
     return count
 
@@ -169,9 +167,8 @@ async def _index(settings: Settings) -> str:
 
 async def _unapplied(index: Index, log: Log) -> int:
     """Return the number of decision records that the index has not applied yet."""
-    partitions = range(await log.partitions(DECISIONS.name))
-    ends = [await log.end(DECISIONS.name, partition) for partition in partitions]
-    return sum([end - (await applied(index, p)).reached.offset for p, end in enumerate(ends)])
+    every = enumerate(await ends(log, DECISIONS.name))
+    return sum([end - (await applied(index, p)).reached.offset for p, end in every])
 
 
 async def _compared(index: Index, log: SearchableLog, place: str, remedy: str) -> str:

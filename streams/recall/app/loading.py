@@ -19,14 +19,14 @@ from schemas.memories import Memory
 from streams.clock.system import SystemClock
 from streams.embedding.remembering import RememberingEmbedder
 from streams.log.threads import abandonable
-from streams.model.embedding import TextVector, Vector
+from streams.model.embedding import Vector
 from streams.model.identity import content_key
 from streams.model.neighbours import StoredMemory
 from streams.model.policy import Policy
 from streams.model.ports import Embedder, Index
 from streams.model.wordings import texts_of
 from streams.recall.core.loading import Candidate, FactEntry, Way
-from streams.recall.flow import Bounds, CombiningOptions, LoadedEntries, Loader, ScopeSearch, Verify
+from streams.recall.flow import Bounds, CombiningOptions, Loader, ScopeSearch, Verify
 from streams.stage.core.consolidation import proposed
 from streams.stage.flow.judging import Judging
 from streams.store.app import embedding, policies, wiring
@@ -198,7 +198,14 @@ class Loading:
         index = await self.index()
         loaded = await self._loader.load(index, self._embedder, wanted)
         ids = [one.memory.id for entry in loaded.entries for one in entry.members]
-        return _result(loaded, await conflicts_of(index, ids))
+        known = await conflicts_of(index, ids)
+        return SearchResult(
+            entries=tuple(_shown(entry, known) for entry in loaded.entries),
+            found=loaded.found,
+            beyond=loaded.beyond,
+            unjudged=loaded.unjudged,
+            degraded=loaded.degraded,
+        )
 
     async def scopes_like(self, scope: ScopeName) -> list[ScopeName]:
         """Return what `scopes_like` does; empty if the scope itself has a live memory."""
@@ -212,7 +219,14 @@ class Loading:
         loaded = await self._loader.group(found, given.scope, how)
         place = {one.memory.id: at for at, one in enumerate(found)}
         return Grouping(
-            groups=tuple(_group(entry, place) for entry in loaded.entries),
+            groups=tuple(
+                Group(
+                    text=entry.told.text,
+                    way=entry.told.way,
+                    members=tuple(place[one.memory.id] for one in entry.members),
+                )
+                for entry in loaded.entries
+            ),
             unjudged=loaded.unjudged,
             degraded=loaded.degraded,
         )
@@ -227,11 +241,26 @@ class Loading:
         return [_live(identity, held.get(identity), given.scope) for identity in given.ids]
 
     async def _said(self, given: Given) -> list[Candidate]:
+        """Return texts as memories, each later than the one before, with ids derived from them."""
+        before = Counter[str]()
+        found: list[Candidate] = []
         embedded = await self._embedder.embed(given.texts)
-        memories = _memories(given.scope, given.texts, embedded)
-        return [
-            Candidate(memory, one.vector) for memory, one in zip(memories, embedded, strict=True)
-        ]
+        for at, (text, one) in enumerate(zip(given.texts, embedded, strict=True)):
+            digest = hashlib.sha256(text.encode()).hexdigest()
+            said_at = _BEGINNING + timedelta(seconds=at)
+            memory = Memory(
+                id=MemoryId(f"{digest}-{before[digest]}"),
+                scope=given.scope,
+                text=text,
+                content_key=content_key(given.scope, text),
+                version=1,
+                created_at=said_at,
+                last_seen_at=said_at,
+                truncated=one.truncated,
+            )
+            found.append(Candidate(memory, one.vector))
+            before[digest] += 1
+        return found
 
 
 async def live_scopes(index: Index) -> Counter[ScopeName]:
@@ -316,47 +345,12 @@ def hints(scope: ScopeName, result: SearchResult) -> list[Consolidate]:
     ]
 
 
-def _memories(
-    scope: ScopeName, texts: Sequence[str], embedded: Sequence[TextVector]
-) -> list[Memory]:
-    """Return texts as memories, each later than the one before, with ids derived from the texts."""
-    before = Counter[str]()
-    memories: list[Memory] = []
-    for at, (text, one) in enumerate(zip(texts, embedded, strict=True)):
-        digest = hashlib.sha256(text.encode()).hexdigest()
-        said_at = _BEGINNING + timedelta(seconds=at)
-        memories.append(
-            Memory(
-                id=MemoryId(f"{digest}-{before[digest]}"),
-                scope=scope,
-                text=text,
-                content_key=content_key(scope, text),
-                version=1,
-                created_at=said_at,
-                last_seen_at=said_at,
-                truncated=one.truncated,
-            )
-        )
-        before[digest] += 1
-    return memories
-
-
 def _live(identity: MemoryId, stored: StoredMemory | None, scope: ScopeName) -> Candidate:
     """Return a live memory of a scope. Raises UnknownMemory otherwise, also for another scope's."""
     known = stored is not None and stored.memory.scope == scope and stored.memory.live
     if stored is None or stored.vector is None or not known:
         raise UnknownMemory(f"no live memory of scope {scope} has the id {identity}")
     return Candidate(stored.memory, stored.vector)
-
-
-def _result(loaded: LoadedEntries, known: Conflicts) -> SearchResult:
-    return SearchResult(
-        entries=tuple(_shown(entry, known) for entry in loaded.entries),
-        found=loaded.found,
-        beyond=loaded.beyond,
-        unjudged=loaded.unjudged,
-        degraded=loaded.degraded,
-    )
 
 
 def _shown(entry: FactEntry, known: Conflicts) -> ShownEntry:
@@ -374,8 +368,3 @@ def _shown(entry: FactEntry, known: Conflicts) -> ShownEntry:
             for one in entry.members
         ),
     )
-
-
-def _group(entry: FactEntry, place: Mapping[MemoryId, int]) -> Group:
-    members = tuple(place[one.memory.id] for one in entry.members)
-    return Group(text=entry.told.text, way=entry.told.way, members=members)

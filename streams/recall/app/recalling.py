@@ -166,7 +166,7 @@ async def _similarities(
     vector = await vector_of(query)
     hits = await index.search([Query(scope, vector, number, floor=-1.0) for scope in scopes])
     return {
-        stored.memory.id: QuerySimilarity(found[0], other_than_shown(stored.memory, found[1]))
+        stored.memory.id: (found[0], other_than_shown(stored.memory, found[1]))
         for of_scope in hits
         for stored in of_scope
         if (found := stored.nearest(vector)) is not None
@@ -175,18 +175,15 @@ async def _similarities(
 
 def _patterns(stored: Sequence[StoredMemory], asked: RecallRequest) -> list[RecalledMemory]:
     """Return memories that many scopes state in nearly the same words."""
-    memories: list[Memory] = []
-    vectors: list[Vector] = []
-    for one in stored:
-        if one.memory.live and one.vector is not None:
-            memories.append(one.memory)
-            vectors.append(one.vector)
-    if len(memories) > MEMORIES_MAX:
+    found = [
+        (one.memory, one.vector) for one in stored if one.memory.live and one.vector is not None
+    ]
+    if len(found) > MEMORIES_MAX:
         raise Unusable(
-            f"{asked.scope} and below have {len(memories):,} live memories, and patterns are sought "
+            f"{asked.scope} and below have {len(found):,} live memories, and patterns are sought "
             f"for among {MEMORIES_MAX:,} at most: name a narrower scope"
         )
-    groups = alike(memories, vectors)
+    groups = alike([memory for memory, _ in found], [vector for _, vector in found])
     return together(groups, RecallReason.PATTERN, number=asked.number, scopes_min=SCOPES_MIN)
 
 

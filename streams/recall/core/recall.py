@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from heapq import nsmallest
-from typing import Any
+from typing import Any, TypeAlias
 
 from schemas.base import LABEL_MAX, MemoryId, ScopeName
 from schemas.memories import Memory, Persistence, Standing
@@ -49,15 +49,10 @@ class RecallReason(StrEnum):
     SUPERSEDED = "superseded"
 
 
-_SHOWN = frozenset(
-    {
-        RecallReason.LASTING,
-        RecallReason.RECENT,
-        RecallReason.NEAR,
-        RecallReason.SHARED,
-        RecallReason.PATTERN,
-    }
-)
+_LEFT_OUT = {RecallReason.BEYOND_NUMBER, RecallReason.OVER_BUDGET, RecallReason.SUPERSEDED}
+
+QuerySimilarity: TypeAlias = tuple[float, str | None]
+"""A memory's similarity to a query, and its nearest variant; None if it is the shown text."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +74,7 @@ class RecalledMemory:
 
     @property
     def shown(self) -> bool:
-        return self.why in _SHOWN
+        return self.why not in _LEFT_OUT
 
 
 @dataclass(frozen=True)
@@ -101,14 +96,6 @@ class PromptBlock:
             "tokens": self.tokens,
             "memories": [_as_json(one) for one in self.recalled],
         }
-
-
-@dataclass(frozen=True)
-class QuerySimilarity:
-    """A memory's similarity to a query, and its nearest variant; None if it is the shown text."""
-
-    similarity: float
-    wording: str | None = None
 
 
 def choose(
@@ -150,21 +137,20 @@ def nearest(
     Memories that are not in `near` are not shown. `several` adds the scope of each.
     """
     live, retired = _parted(memories)
+    cosines = {identity: cosine for identity, (cosine, _) in near.items()}
     found = [memory for memory in live if memory.id in near]
-    nearest_first = sorted(found, key=lambda one: (-near[one.id].similarity, one.id))
+    nearest_first = sorted(found, key=lambda one: (-cosines[one.id], one.id))
     shown = {memory.id for memory in nearest_first[:number]}
 
     def order(memory: Memory) -> tuple[bool, bool, float, str]:
-        score = near[memory.id].similarity if memory.id in near else -1.0
+        score = cosines.get(memory.id, -1.0)
         return memory.id not in shown, _is_tentative(memory), -score, memory.id
 
     def recalled(memory: Memory) -> RecalledMemory:
         why = RecallReason.NEAR if memory.id in shown else RecallReason.BEYOND_NUMBER
         scopes = (memory.scope,) if several else ()
-        known = near.get(memory.id)
-        if known is None:
-            return RecalledMemory(memory, why, scopes=scopes)
-        return RecalledMemory(memory, why, known.similarity, scopes, wording=known.wording)
+        similarity, wording = near.get(memory.id, (None, None))
+        return RecalledMemory(memory, why, similarity, scopes, wording=wording)
 
     return [*map(recalled, sorted(live, key=order)), *retired]
 
@@ -211,33 +197,21 @@ def block_of_scope(
     """Return the block of one scope, given all its memories."""
     if not memories:
         return _assembled(FIRST_VISIT, (), count=count, budget=budget)
-    heading = _heading(scope, memories)
-    return _assembled(_unless_empty(heading, recalled), recalled, count=count, budget=budget)
+    return _assembled(_heading(scope, memories), recalled, count=count, budget=budget)
 
 
 def block_of_several(
     prefix: str, recalled: Sequence[RecalledMemory], *, count: CountTokens, budget: int = BUDGET
 ) -> PromptBlock:
     """Return the block of a scope and all scopes below it."""
-    heading = _unless_empty(f"Memory of {prefix} and below", recalled)
-    return _assembled(heading, recalled, count=count, budget=budget)
-
-
-def _unless_empty(heading: str, recalled: Sequence[RecalledMemory]) -> str:
-    """Return the heading, with a note if there is no live memory below it."""
-    return heading if any(one.memory.live for one in recalled) else f"{heading}\n{_NOTHING}"
+    return _assembled(f"Memory of {prefix} and below", recalled, count=count, budget=budget)
 
 
 def _parted(memories: Iterable[Memory]) -> tuple[list[Memory], list[RecalledMemory]]:
     """Return the live memories, and the others marked as superseded."""
-    live: list[Memory] = []
-    retired: list[RecalledMemory] = []
-    for memory in memories:
-        if memory.live:
-            live.append(memory)
-        else:
-            retired.append(RecalledMemory(memory, RecallReason.SUPERSEDED))
-    return live, retired
+    known = list(memories)
+    retired = [RecalledMemory(one, RecallReason.SUPERSEDED) for one in known if not one.live]
+    return [one for one in known if one.live], retired
 
 
 def _without(memories: Iterable[Memory], taken: Iterable[Memory]) -> list[Memory]:
@@ -318,11 +292,11 @@ def _assembled(
     Memories are added in order; one that is too long does not exclude a later, shorter one. The
     final text is counted as a whole: some tokenizers give it more tokens than its lines have.
     """
-    wanted: list[RecalledMemory] = []
-    others: list[RecalledMemory] = []
-    for one in recalled:
-        (wanted if one.shown else others).append(one)
+    wanted = [one for one in recalled if one.shown]
+    others = [one for one in recalled if not one.shown]
     live = len(wanted) + sum(one.memory.live for one in others)
+    if not live and heading != FIRST_VISIT:
+        heading += f"\n{_NOTHING}"
     tokens_min = count(_text(heading, [], live))
     if tokens_min > budget:
         return PromptBlock("", 0, tokens_min, (*map(_left_out, wanted), *others))

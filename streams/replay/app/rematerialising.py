@@ -11,7 +11,7 @@ from streams.model.ports import Index, Log, Sink
 from streams.stage.flow.takeover import applied
 from streams.stage.flow.writer import catch_up, written
 from streams.store.app import wiring
-from streams.store.app.reading import LogTarget, opened
+from streams.store.app.reading import LogTarget, ends, opened
 from streams.store.app.setting_groups import SinkSettings
 from streams.store.app.settings import InvalidSettings
 from streams.store.flow.past import Bound, PastDecisions
@@ -103,34 +103,31 @@ async def _rebuild_collection(target: LogTarget, report: Report) -> RebuildResul
 
 async def _behind(log: Log, index: Index) -> bool:
     """Return whether the index lags behind the log."""
-    for partition in range(await log.partitions(DECISIONS.name)):
-        followed = await applied(index, partition)
-        if followed.reached.offset < await log.end(DECISIONS.name, partition):
-            return True
-    return False
+    return any(
+        [
+            (await applied(index, partition)).reached.offset < end
+            for partition, end in enumerate(await ends(log, DECISIONS.name))
+        ]
+    )
 
 
 async def _follow(
     log: Log, goals: Sequence[int], index: Index, sinks: Sequence[Sink], report: Report
 ) -> None:
-    done = 0
     for partition, goal in enumerate(goals):
-        before = done
 
-        def reached(offset: int, before: int = before) -> None:
-            report(before + offset, sum(goals))
+        def reached(offset: int, done: int = sum(goals[:partition])) -> None:
+            report(done + offset, sum(goals))
 
         await catch_up(log, partition, goal, index, sinks, reached=reached)
-        done += goal
 
 
 async def _goals(log: Log, until: Bound | None) -> list[int]:
     """Return the offset to stop at for each partition of decisions."""
-    partitions = range(await log.partitions(DECISIONS.name))
-    ends = [await log.end(DECISIONS.name, partition) for partition in partitions]
+    goals = await ends(log, DECISIONS.name)
     if until is None:
-        return ends
-    return [await _first(log, partition, until, ends[partition]) for partition in partitions]
+        return goals
+    return [await _first(log, partition, until, end) for partition, end in enumerate(goals)]
 
 
 async def _first(log: Log, partition: int, until: Bound, end: int) -> int:

@@ -3,21 +3,20 @@
 import asyncio
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from pydantic import SecretStr, TypeAdapter, ValidationError
 
-from schemas.decisions import Decision
 from schemas.topics import DECISIONS, EVENTS
-from streams.model.ports import Log, LogRecord
+from streams.model.ports import Log
 from streams.replay.core import DecisionDifference, DecisionDifferences
 from streams.store.app import policies, processes, wiring
 from streams.store.app.processes import EmbeddedPipeline
 from streams.store.app.product_settings import ForgetSettings
-from streams.store.app.reading import LogTarget, opened
+from streams.store.app.reading import LogTarget, ends, opened
 from streams.store.app.setting_groups import IndexSettings, LogSettings, SinkSettings
 from streams.store.app.settings import InvalidSettings
 from streams.store.flow.past import (
@@ -26,7 +25,6 @@ from streams.store.flow.past import (
     EventsFromTopic,
     KnownVectors,
     PastDecisions,
-    PastEvent,
     ReplayCursor,
     Selection,
 )
@@ -94,7 +92,8 @@ class Redecision:
         token = wiring.owner_token()
         for lane in lanes:
             while before := await lane.before(self._batch_records):
-                await self._pipeline.seed(_known(before), token)
+                known = [(one.record, one.decision) for one in before if one.decision is not None]
+                await self._pipeline.seed(known, token)
         await self._pipeline.recover()
         while True:
             for lane in lanes:
@@ -125,10 +124,6 @@ class Redecision:
         if self._plan.rate is not None:
             due = self._done / self._plan.rate
             await asyncio.sleep(max(0.0, self._started + due - time.perf_counter()))
-
-
-def _known(batch: Sequence[PastEvent]) -> list[tuple[LogRecord, Decision]]:
-    return [(one.record, one.decision) for one in batch if one.decision is not None]
 
 
 @dataclass(frozen=True)
@@ -224,18 +219,12 @@ class LogComparison:
             )
             while page := await after.page():
                 for logged in page:
-                    await self._compare(before, logged.decision, told)
-
-    async def _compare(
-        self, before: PastDecisions, decision: Decision, told: Callable[[DecisionDifference], None]
-    ) -> None:
-        known = await before.of(decision.source.offset)
-        difference = self.differences.compare(known, decision)
-        if difference is not None:
-            told(difference)
+                    known = await before.of(logged.decision.source.offset)
+                    difference = self.differences.compare(known, logged.decision)
+                    if difference is not None:
+                        told(difference)
 
 
 async def count(source: Log) -> int:
     """Return the approximate number of events to decide on."""
-    partitions = range(await source.partitions(EVENTS.name))
-    return sum([await source.end(DECISIONS.name, partition) for partition in partitions])
+    return sum(await ends(source, DECISIONS.name))

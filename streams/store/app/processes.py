@@ -49,7 +49,7 @@ from streams.store.app import wiring
 from streams.store.app.batches import ahead, batches
 from streams.store.app.client import Response, is_again, record_of
 from streams.store.app.embedding import ChosenModel
-from streams.store.app.reading import StoreReader
+from streams.store.app.reading import StoreReader, ends
 from streams.store.app.setting_groups import IndexSettings, LogSettings
 from streams.store.app.settings import InvalidSettings, Settings
 from streams.store.core.figures import Figures
@@ -326,7 +326,7 @@ async def embedded(
         broker = stack.enter_context(closing(wiring.log(directory, read_only=False)))
         for topic in TOPICS:
             broker.create(topic.name, manifest.partitions)
-        directory.complete(manifest, has_records=await _has_records(broker))
+        directory.complete(manifest, has_records=any(await ends(broker, DECISIONS.name)))
         directory.keep_policy(policy.id, policy.model_dump_json(indent=2))
         index = wiring.index(manifest.index, directory.index, manifest.dimension)
         stack.push_async_callback(index.close)
@@ -443,8 +443,3 @@ class StoreClient:
             Response(event, own, first.get(own.decision_id) if is_again(own) else None)
             for event, own in zip(events, decided, strict=True)
         ]
-
-
-async def _has_records(log: Log) -> bool:
-    partitions = range(await log.partitions(DECISIONS.name))
-    return any([await log.end(DECISIONS.name, partition) > 0 for partition in partitions])

@@ -1,10 +1,19 @@
 """Read-only queries over a log: its decisions and memories."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
+import asyncio
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from functools import partial
-from typing import Self
+from typing import Self, TypeVar
 
 from pydantic import ValidationError
 
@@ -33,6 +42,8 @@ from streams.store.app import policies, wiring
 from streams.store.app.settings import Settings
 from streams.store.world.store_directory import StoreDirectory
 
+_Found = TypeVar("_Found")
+
 _PAGE = 500
 _NAMES = {
     "decision": DECISION_ID_HEADER,
@@ -60,6 +71,11 @@ async def records(log: Log, topic: str) -> AsyncIterator[LogRecord]:
         async for page in pages(log, topic, partition):
             for record in page:
                 yield record
+
+
+async def ends(log: Log, topic: str) -> list[int]:
+    """Return the offset after the last record of each partition of a topic."""
+    return [await log.end(topic, one) for one in range(await log.partitions(topic))]
 
 
 @dataclass(frozen=True)
@@ -319,6 +335,16 @@ async def reading(target: LogTarget) -> AsyncGenerator[StoreReader]:
     """Open a log and yield its reader. Raises NoStore if there is none."""
     async with opened(target) as log:
         yield reader_of(log, target)
+
+
+def read(target: LogTarget, ask: Callable[[StoreReader], Awaitable[_Found]]) -> _Found:
+    """Return what is asked of a log's reader; for commands, since it blocks. Raises NoStore."""
+
+    async def asked() -> _Found:
+        async with reading(target) as reader:
+            return await ask(reader)
+
+    return asyncio.run(asked())
 
 
 def reader_of(log: SearchableLog, target: LogTarget) -> StoreReader:

@@ -236,6 +236,16 @@ def asked(kind: type[_Asked], given: Mapping[str, Any], names: Mapping[str, str]
         raise UsageError(f"{option} {given[field]}: {plain(problem)}") from error
 
 
+def refuse(given: Mapping[str, object], why: str) -> None:
+    """Raise UsageError that names the first of the options that was given, and says why it is not.
+
+    False and None are what an option holds that was not given.
+    """
+    for option, value in given.items():
+        if value is not None and value is not False:
+            raise UsageError(f"{option} {why}")
+
+
 def write(option: str, path: Path, content: str) -> None:
     """Write what an option asks for. Raises UsageError where that cannot be."""
     try:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from streams.verify.core.findings import REMEDIES, AuditFindings, Violation
+from streams.verify.core.findings import REMEDIES, RESTORE, AuditFindings, Violation
 
 
 @dataclass(frozen=True)
@@ -13,7 +13,7 @@ class Check:
     name: str
     fact: str
     findings: AuditFindings = field(default_factory=AuditFindings)
-    remedy: str = ""
+    remedy: str = RESTORE
 
     @property
     def healthy(self) -> bool:
@@ -27,7 +27,7 @@ class Check:
 
     def remedy_of(self, problem: Violation) -> str:
         """Return how to fix a problem."""
-        return REMEDIES.get(problem) or self.remedy
+        return REMEDIES.get(problem, self.remedy)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from schemas.events import Event
 from schemas.outcomes import DeadLetter
 from schemas.topics import DEAD_LETTERS, DECISIONS, EVENTS
 from streams.model.fences import BEGINNING, Epoch, ReadPosition
-from streams.model.neighbours import StoredMemory
 from streams.model.ports import Fatal, Log, LogRecord, NoStore, Transient
 from streams.stage.flow.decisions import (
     FENCE_HEADER,
@@ -30,9 +29,9 @@ from streams.stage.flow.incoming import FORWARDED_HEADER
 from streams.stage.flow.takeover import DEDUPLICATOR_GROUP, require_log
 from streams.store.app.reading import pages
 from streams.verify.app.audited import Check, LogCounts, Report, unusable
-from streams.verify.app.copies import FlawedMemory, MemoryCopy
+from streams.verify.app.copies import IndexCopy, MemoryCopy
 from streams.verify.core.audit import Audit, successors
-from streams.verify.core.copies import CopiedMemory, Copy
+from streams.verify.core.copies import Copy
 from streams.verify.core.findings import SHOWN_MAX, AuditFindings, Violation, unreadable
 
 Progress = Callable[[int, int], None]
@@ -124,7 +123,8 @@ class _Reading:
         beginning = await self._log.beginning(DECISIONS.name, partition)
         if beginning:
             place = Position(topic=DECISIONS.name, partition=partition, offset=beginning)
-            self.audit.beginning_lost(place)
+            what = "is where the decisions begin: earlier ones are gone"
+            self.audit.unread(Violation.BEGINNING_LOST, place, what)
             self._unfenced.add(partition)
         return beginning
 
@@ -161,9 +161,9 @@ class _Reading:
         if fences:
             self._unfenced.add(record.partition)
             problem = Violation.FENCE_DAMAGED if cause else Violation.FENCE_WITHOUT_OWNER
-            self.audit.unread_fence(problem, record.position, what)
+            self.audit.unread(problem, record.position, what, is_fence=True)
         else:
-            self.audit.unread_decision(unreadable(record.value, cause), record.position, what)
+            self.audit.unread(unreadable(record.value, cause), record.position, what)
 
     async def events(self) -> None:
         """Read the events, and look for those that were forwarded."""
@@ -344,9 +344,7 @@ class _Followed:
         except NoStore as error:
             return unusable(copied.name, copied.place, error, copied.remedy)
         offsets = {partition: reached.offset for partition, reached in levels.items()}
-        return cls(
-            copied, audit, levels, audit.copy(offsets, whole=copied.whole, holds=copied.holds)
-        )
+        return cls(copied, audit, levels, audit.copy(offsets, copied.holds))
 
     async def scan(self, log: Log) -> None:
         """Read what the copy holds, if it is a copy of this log."""
@@ -359,7 +357,7 @@ class _Followed:
             self.behind += await log.end(DECISIONS.name, partition) - level
         try:
             async for found in self.copied.scan(self.audit.partitions):
-                self._take(found)
+                self.copy.found(found)
         except NoStore as error:
             self.failed.add(Violation.UNUSABLE, self.copied.place, str(error))
             return
@@ -371,12 +369,6 @@ class _Followed:
         for partition, reached in self.levels.items():
             if after.get(partition, BEGINNING).offset < reached.offset:
                 raise Transient(f"{self._who} was rebuilt or replaced meanwhile: run it again")
-
-    def _take(self, found: StoredMemory | CopiedMemory | FlawedMemory) -> None:
-        if isinstance(found, FlawedMemory):
-            self.copy.flawed(found.identity, found.flaw)
-        else:
-            self.copy.found(found)
 
     async def _require_log(self, log: Log, partition: int, reached: ReadPosition) -> None:
         place = f"{DECISIONS.name}/{partition}"
@@ -394,7 +386,8 @@ class _Followed:
 
     @property
     def _who(self) -> str:
-        return "the index" if self.copied.whole else f"{self.copied.name} {self.copied.place}"
+        copied = self.copied
+        return "the index" if isinstance(copied, IndexCopy) else f"{copied.name} {copied.place}"
 
     @property
     def is_in_doubt(self) -> bool:
@@ -405,7 +398,7 @@ class _Followed:
         findings = self.failed if self.failed.counts else self.audit.compared(self.copy)
         fact = f"{copied.place}: {self.copy.count:,} memories as the log says"
         if self.copy.by_people:
-            fact += f", {self.copy.by_people:,} of them edited or taken out by hand"
+            fact += f", {len(self.copy.by_people):,} of them edited or taken out by hand"
         if blind := sorted(self.audit.blind(self.copy)):
             fact += f", but for what was not compared: partition(s) {', '.join(map(str, blind))}"
         if self.behind:

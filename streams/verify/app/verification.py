@@ -1,13 +1,12 @@
 """Verification: opens the log and the copies of a store or a cluster, and audits them."""
 
 from contextlib import AsyncExitStack, closing
-from pathlib import Path
 
 from schemas.topics import DECISIONS
 from streams.memories_md.world.file import MemoriesFile
 from streams.model.ports import Log, NoStore
 from streams.store.app import wiring
-from streams.store.app.reading import LogTarget
+from streams.store.app.reading import LogTarget, ends
 from streams.store.app.settings import Settings
 from streams.store.world.store_directory import StoreDirectory
 from streams.verify.app.audited import Check, Report, unusable
@@ -29,7 +28,9 @@ async def _store(settings: Settings, stack: AsyncExitStack) -> tuple[Log, list[M
     log = stack.enter_context(closing(wiring.log(directory, read_only=True)))
     if holder := directory.holder():
         why = f"being written by process {holder}; not examined meanwhile"
-        return log, [Check(name, why) for name in ("index", *_sink_names(settings))]
+        return log, [
+            Check(name, why) for name in ("index", *(sink.name for sink in _sinks(settings)))
+        ]
     if wiring.must_be_rebuilt(made.index, directory.index):
         index = Check("index", f"{made.index}, built from the log at the next start; not examined")
         return log, [index, *_sinks(settings)]
@@ -56,7 +57,9 @@ async def _cluster(
         return log, [Check("index", why), *_sinks(settings)]
     place = settings.qdrant.url
     remedy = "memsieve store replay rematerialise: it is rebuilt from the log"
-    nothing_yet = await _is_empty(log)  # before the index: services create it before deciding
+    nothing_yet = not any(
+        await ends(log, DECISIONS.name)
+    )  # before the index: services create it before deciding
     try:
         index = await wiring.open_index(settings, create=False)
     except NoStore as error:
@@ -67,33 +70,17 @@ async def _cluster(
     return log, [IndexCopy(index, f"{kind}, {place}", remedy), *_sinks(settings)]
 
 
-async def _is_empty(log: Log) -> bool:
-    """Return whether the log has no decision records at all."""
-    partitions = range(await log.partitions(DECISIONS.name))
-    return not any([await log.end(DECISIONS.name, one) for one in partitions])
-
-
 def _sinks(settings: Settings) -> list[MemoryCopy | Check]:
+    """Return the sinks; one that is not there yet, which is no error, as a check that says so."""
     wanted = settings.sinks
-    found: list[MemoryCopy | Check] = []
+    found: list[MemoryCopy] = []
     if wanted.sqlite is not None:
-        found.append(_there("sqlite", wanted.sqlite) or SqliteCopy(wanted.sqlite))
+        found.append(SqliteCopy(wanted.sqlite))
     if wanted.jsonl is not None:
-        found.append(_there("jsonl", wanted.jsonl) or JsonlCopy(wanted.jsonl))
-    if (file := wanted.memories_md) is not None:
-        copied = MemoriesMdCopy(MemoriesFile(file), wanted.memories_md_world)
-        found.append(copied if copied.is_kept else _not_there(copied.name, file))
-    return found
-
-
-def _there(name: str, path: Path) -> Check | None:
-    """Return a check that a sink is missing, which is no error; None if it exists."""
-    return None if path.exists() else _not_there(name, path)
-
-
-def _not_there(name: str, path: Path) -> Check:
-    return Check(name, f"{path} is not there; not examined")
-
-
-def _sink_names(settings: Settings) -> list[str]:
-    return [sink.name for sink in _sinks(settings)]
+        found.append(JsonlCopy(wanted.jsonl))
+    if wanted.memories_md is not None:
+        found.append(MemoriesMdCopy(MemoriesFile(wanted.memories_md), wanted.memories_md_world))
+    return [
+        one if one.is_there else Check(one.name, f"{one.place} is not there; not examined")
+        for one in found
+    ]

@@ -6,8 +6,8 @@ another.
 """
 
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import TypeAlias
 
 from schemas.base import DecisionId, MemoryId, Position, ScopeName
 from schemas.decisions import (
@@ -25,7 +25,7 @@ from schemas.decisions import (
     Revision,
 )
 from schemas.events import Forget
-from schemas.memories import Target
+from schemas.memories import Memory, Target
 from schemas.topics import DEAD_LETTERS, DECISIONS, EVENTS
 from streams.model.identity import content_key, decision_id, forwarding_id, rejection_id
 from streams.model.neighbours import StoredMemory
@@ -33,9 +33,12 @@ from streams.model.scope import partition_of
 from streams.model.screening import was_screened
 from streams.model.wordings import lost, texts_of
 from streams.stage.core.ledger import MissingTarget, fold, stated, touched
-from streams.verify.core.copies import Copy, Holding, every
+from streams.verify.core.copies import Copy
 from streams.verify.core.findings import AuditFindings, Violation, place_of
 from streams.verify.core.pairing import Pairing
+
+_Wrong: TypeAlias = tuple[Violation, str]
+"""What is wrong with a memory's chain of successors: the problem, and where the chain leads."""
 
 
 class Audit:
@@ -68,9 +71,11 @@ class Audit:
         self._rejected: dict[str, tuple[Position, Position]] = {}
         self._forwards: dict[tuple[int, str], str] = {}
 
-    def copy(self, levels: Mapping[int, int], *, whole: bool, holds: Holding = every) -> Copy:
+    def copy(
+        self, levels: Mapping[int, int], holds: Callable[[Memory], bool] = lambda _: True
+    ) -> Copy:
         """Return a checker that compares a copy with the fold of the decisions that follow."""
-        copy = Copy(levels, self.state, whole=whole, holds=holds)
+        copy = Copy(levels, self.state, holds)
         self._copies.append(copy)
         return copy
 
@@ -93,22 +98,13 @@ class Audit:
             what = f"is a fence of partition {fence.partition}"
             self.numbers.add(Violation.FENCE_MISPLACED, place_of(position), what)
 
-    def beginning_lost(self, position: Position) -> None:
-        """Record that a partition no longer has its first records."""
-        what = "is where the decisions begin: earlier ones are gone"
-        self.log.add(Violation.BEGINNING_LOST, place_of(position), what)
-        self.pairings[position.partition].doubt()
-        self._stop(position)
-
-    def unread_fence(self, problem: Violation, position: Position, what: str) -> None:
-        """Record an unreadable fence."""
+    def unread(
+        self, problem: Violation, position: Position, what: str, *, is_fence: bool = False
+    ) -> None:
+        """Record that a record which counts is unreadable, or gone: a decision, or else a fence."""
         self.log.add(problem, place_of(position), what)
-        self._stop(position)
-
-    def unread_decision(self, problem: Violation, position: Position, what: str) -> None:
-        """Record an unreadable decision that counts."""
-        self.log.add(problem, place_of(position), what)
-        self.pairings[position.partition].doubt()
+        if not is_fence:
+            self.pairings[position.partition].doubt()
         self._stop(position)
 
     def untold(self, position: Position) -> None:
@@ -266,9 +262,14 @@ class Audit:
         except MissingTarget as damage:
             wrong = str(damage)
             self._stop(position)
-            self._restore(before)
+            kept = {identity: stored for identity, stored in before.items() if stored is not None}
+            for identity in before:
+                self.state.pop(identity, None)
+            self.state |= kept
         else:
-            self._tell_copies(position, {identity: before[identity] for identity in changed})
+            for identity in changed:
+                for copy in self._copies:
+                    copy.changed(position, before[identity], self.state[identity])
             self._require_wordings(decision, before, changed, place_of(position))
             left = [identity for identity in before if identity not in changed]
             if holed:
@@ -293,13 +294,6 @@ class Audit:
             what = f"leaves {count} wording(s) out of memory {decision.memory.id}, uncounted"
             self.wordings.add(Violation.WORDING_LOST, place, what)
 
-    def _tell_copies(
-        self, position: Position, before: Mapping[MemoryId, StoredMemory | None]
-    ) -> None:
-        for copy in self._copies:
-            for identity, stored in before.items():
-                copy.changed(position, stored, self.state[identity])
-
     def _require_scope(
         self,
         decision: Change | Revision,
@@ -312,13 +306,6 @@ class Audit:
             if memory.scope != scope:
                 what = f"is on scope {scope}, and changes memory {memory.id} of {memory.scope}"
                 self.fold.add(Violation.OTHER_SCOPE, place, what)
-
-    def _restore(self, before: Mapping[MemoryId, StoredMemory | None]) -> None:
-        for identity, stored in before.items():
-            if stored is not None:
-                self.state[identity] = stored
-            else:
-                self.state.pop(identity, None)
 
     def _stop(self, position: Position) -> None:
         self.stopped.setdefault(position.partition, position.offset)
@@ -377,16 +364,9 @@ def successors(state: Mapping[MemoryId, StoredMemory]) -> AuditFindings:
         settled.update(dict.fromkeys(way, wrong))
     for identity, wrong in settled.items():
         if wrong is not None:
-            found.add(wrong.problem, identity, wrong.what)
+            problem, what = wrong
+            found.add(problem, identity, what)
     return found
-
-
-@dataclass(frozen=True)
-class _Wrong:
-    """What is wrong with a memory's chain of successors."""
-
-    problem: Violation
-    what: str
 
 
 def _follow(
@@ -407,6 +387,6 @@ def _follow(
         after = state.get(memory.superseded.by)
         if after is None or after.memory.scope != memory.scope:
             what = f"leads to memory {memory.superseded.by}, which its scope does not have"
-            return list(way), _Wrong(Violation.NO_SUCCESSOR, what)
+            return list(way), (Violation.NO_SUCCESSOR, what)
         at = after.memory.id
-    return list(way), _Wrong(Violation.SUCCESSOR_CYCLE, f"leads back to memory {at}")
+    return list(way), (Violation.SUCCESSOR_CYCLE, f"leads back to memory {at}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Self
 
 from schemas.base import ContentKey, MemoryId, Position, ScopeName
 from schemas.memories import Memory
@@ -11,26 +11,63 @@ from streams.verify.core.findings import AuditFindings, Violation
 
 
 @dataclass(frozen=True)
-class CopiedMemory:
-    """A memory as a copy for people holds it.
+class HeldMemory:
+    """A memory as a copy holds it; `flaw` says what is wrong if it cannot be read.
 
-    `live` is None if people edited or removed it; `text` is None in these cases and if it is
-    retired.
+    `differing` names the parts in which it differs from a state that the log has, of those that
+    such a copy holds. `scope` is None if the copy does not tell it.
     """
 
     identity: MemoryId
-    version: int
-    text: str | None
-    live: bool | None
+    version: int = 0
+    differing: Callable[[StoredMemory], list[str]] = lambda _: []
+    scope: ScopeName | None = None
+    by_people: bool = False
+    flaw: str = ""
+
+    @classmethod
+    def of_index(cls, held: StoredMemory) -> Self:
+        """Return a memory of an index, which holds vectors and decisions as well."""
+
+        def differing(known: StoredMemory) -> list[str]:
+            parts = {
+                "vector": _bits(known) != _bits(held),
+                "decisions": known.decided != held.decided,
+            }
+            differ = [name for name, differs in parts.items() if differs]
+            return _differing_fields(known.memory, held.memory) + differ
+
+        return cls(held.memory.id, held.memory.version, differing, held.memory.scope)
+
+    @classmethod
+    def of_sink(cls, held: Memory) -> Self:
+        """Return a memory of a copy for programs, which holds all of its record."""
+        return cls(
+            held.id, held.version, lambda known: _differing_fields(known.memory, held), held.scope
+        )
+
+    @classmethod
+    def of_people(cls, identity: MemoryId, version: int, told: Mapping[str, object] | None) -> Self:
+        """Return a memory of a copy for people, which has these of its fields.
+
+        They are None if people have edited or removed it, which is no error.
+        """
+
+        def differing(known: StoredMemory) -> list[str]:
+            fields = (told or {}).items()
+            return [name for name, value in fields if getattr(known.memory, name) != value]
+
+        return cls(identity, version, differing, by_people=told is None)
 
 
-Holding: TypeAlias = Callable[[Memory], bool]
-"""A predicate: whether a copy must hold a memory."""
+def _differing_fields(known: Memory, held: Memory) -> list[str]:
+    if known == held:
+        return []
+    return [name for name in Memory.model_fields if getattr(known, name) != getattr(held, name)]
 
 
-def every(_: Memory) -> bool:
-    """Return True: a complete copy must hold every memory."""
-    return True
+def _bits(stored: StoredMemory) -> dict[ContentKey, bytes]:
+    return {key: vector.tobytes() for key, vector in stored.wordings.items()}
 
 
 class Copy:
@@ -43,35 +80,24 @@ class Copy:
         self,
         levels: Mapping[int, int],
         state: Mapping[MemoryId, StoredMemory],
-        *,
-        whole: bool,
-        holds: Holding = every,
+        holds: Callable[[Memory], bool],
     ) -> None:
-        """Take the log's growing `state`; `whole` compares vectors and decisions as well."""
-        self._levels = levels
+        """Take the log's growing `state`; `holds` tells whether the copy must hold a memory."""
+        self.levels = levels
         self._state = state
-        self._whole = whole
         self._holds = holds
         self._before: dict[MemoryId, StoredMemory | None] = {}
         self._later: dict[MemoryId, list[StoredMemory]] = {}
         self._seen: dict[MemoryId, int] = {}
-        self._suspects: dict[MemoryId, StoredMemory | CopiedMemory] = {}
-        self._flawed: dict[MemoryId, str] = {}
-        self._by_people: set[MemoryId] = set()
-
-    @property
-    def levels(self) -> Mapping[int, int]:
-        return self._levels
+        self._suspects: dict[MemoryId, HeldMemory] = {}
+        self._flaws: dict[MemoryId, str] = {}
+        self.by_people: set[MemoryId] = set()
+        """The memories that people edited or removed."""
 
     @property
     def count(self) -> int:
         """How many memories the copy holds."""
         return len(self._seen)
-
-    @property
-    def by_people(self) -> int:
-        """How many of them people edited or removed."""
-        return len(self._by_people)
 
     @property
     def is_in_doubt(self) -> bool:
@@ -80,67 +106,54 @@ class Copy:
 
     def changed(self, position: Position, before: StoredMemory | None, after: StoredMemory) -> None:
         """Register a decision's change of a memory."""
-        if position.offset >= self._levels.get(position.partition, 0):
+        if position.offset >= self.levels.get(position.partition, 0):
             self._before.setdefault(after.memory.id, before)
             self._later.setdefault(after.memory.id, []).append(after)
 
-    def found(self, held: StoredMemory | CopiedMemory) -> None:
+    def found(self, held: HeldMemory) -> None:
         """Register a memory that the copy holds; of several states, the latest counts."""
-        identity, version = _named(held)
-        if version < self._seen.get(identity, 0):
+        if held.flaw:
+            self._seen[held.identity] = 0
+            self._flaws[held.identity] = held.flaw
             return
-        self._seen[identity] = version
-        self._suspects[identity] = held
+        if held.version < self._seen.get(held.identity, 0):
+            return
+        self._seen[held.identity] = held.version
+        self._suspects[held.identity] = held
         if self._explains(held):
-            del self._suspects[identity]
-        if isinstance(held, CopiedMemory) and held.live is None:
-            self._by_people.add(identity)
-
-    def flawed(self, identity: MemoryId, flaw: str) -> None:
-        """Register a memory that the copy holds in an invalid form."""
-        self._seen[identity] = 0
-        self._flawed[identity] = flaw
+            del self._suspects[held.identity]
+        if held.by_people:
+            self.by_people.add(held.identity)
 
     def findings(self, is_compared: Callable[[ScopeName], bool]) -> AuditFindings:
         """Return the differences in the scopes that can be compared."""
         found = AuditFindings()
         for identity, stored in self._state.items():
-            if identity not in self._seen and self._lacks(identity, stored, is_compared):
+            expected = self._expected(identity)
+            is_wanted = expected is not None and self._holds(expected.memory)
+            if is_wanted and identity not in self._seen and is_compared(stored.memory.scope):
                 found.add(Violation.LACKING, identity, "it is in the log, but not in the copy")
-        for identity, flaw in self._flawed.items():
+        for identity, flaw in self._flaws.items():
             found.add(Violation.DIFFERING, identity, flaw)
         for identity, held in self._suspects.items():
-            scope = self._scope(held)
-            if (scope is None or is_compared(scope)) and not self._explains(held):
-                self._add_unexplained(found, identity, held)
+            known = self._expected(identity) or self._state.get(identity)
+            scope = held.scope or (None if known is None else known.memory.scope)
+            if (scope is not None and not is_compared(scope)) or self._explains(held):
+                continue
+            if known is None:
+                what = "it is in the copy; the log knows no such memory"
+                found.add(Violation.EXTRA, identity, what)
+            else:
+                found.add(Violation.DIFFERING, identity, _difference(known, held))
         return found
 
-    def _lacks(
-        self, identity: MemoryId, stored: StoredMemory, is_compared: Callable[[ScopeName], bool]
-    ) -> bool:
-        expected = self._expected(identity)
-        wanted = expected is not None and self._holds(expected.memory)
-        return wanted and is_compared(stored.memory.scope)
-
-    def _scope(self, held: StoredMemory | CopiedMemory) -> ScopeName | None:
-        """Return the scope of a held memory; None if neither the copy nor the log has it."""
-        known = held if isinstance(held, StoredMemory) else self._state.get(held.identity)
-        return None if known is None else known.memory.scope
-
-    def _add_unexplained(
-        self, found: AuditFindings, identity: MemoryId, held: StoredMemory | CopiedMemory
-    ) -> None:
-        known = self._expected(identity) or self._state.get(identity)
-        if known is None:
-            found.add(Violation.EXTRA, identity, "it is in the copy; the log knows no such memory")
-        else:
-            found.add(Violation.DIFFERING, identity, self._difference(known, held))
-
-    def _explains(self, held: StoredMemory | CopiedMemory) -> bool:
+    def _explains(self, held: HeldMemory) -> bool:
         """Return whether the log has this state at the copy's level or later."""
-        identity, _ = _named(held)
-        states = (self._expected(identity), *self._later.get(identity, ()))
-        return any(state is not None and self._same(state, held) for state in states)
+        states = (self._expected(held.identity), *self._later.get(held.identity, ()))
+        return any(
+            state is not None and state.memory.version == held.version and not held.differing(state)
+            for state in states
+        )
 
     def _expected(self, identity: MemoryId) -> StoredMemory | None:
         """Return the memory's state at the copy's level."""
@@ -148,44 +161,9 @@ class Copy:
             return self._before[identity]
         return self._state.get(identity)
 
-    def _same(self, expected: StoredMemory, found: StoredMemory | CopiedMemory) -> bool:
-        if isinstance(found, CopiedMemory):
-            same_version = expected.memory.version == found.version
-            return same_version and not _differing(expected.memory, found)
-        if not self._whole:
-            return expected.memory == found.memory
-        return (
-            expected.memory == found.memory
-            and _bits(expected) == _bits(found)
-            and expected.decided == found.decided
-        )
 
-    def _difference(self, expected: StoredMemory, found: StoredMemory | CopiedMemory) -> str:
-        """Return how a memory differs, without revealing its text."""
-        known, (_, version) = expected.memory, _named(found)
-        if known.version != version:
-            return f"is at version {version}, and at {known.version} by the log"
-        names = _differing(known, found if isinstance(found, CopiedMemory) else found.memory)
-        if self._whole and isinstance(found, StoredMemory):
-            names += ["vector"] if _bits(expected) != _bits(found) else []
-            names += ["decisions"] if expected.decided != found.decided else []
-        return f"differs from the log in: {', '.join(names)}"
-
-
-def _named(held: StoredMemory | CopiedMemory) -> tuple[MemoryId, int]:
-    """Return the id and version of a held memory."""
-    if isinstance(held, CopiedMemory):
-        return held.identity, held.version
-    return held.memory.id, held.memory.version
-
-
-def _differing(known: Memory, seen: Memory | CopiedMemory) -> list[str]:
-    """Return the names of the fields that differ."""
-    if isinstance(seen, Memory):
-        return [n for n in Memory.model_fields if getattr(known, n) != getattr(seen, n)]
-    told = {"text": seen.text, "live": seen.live}
-    return [n for n, value in told.items() if value is not None and getattr(known, n) != value]
-
-
-def _bits(stored: StoredMemory) -> dict[ContentKey, bytes]:
-    return {key: vector.tobytes() for key, vector in stored.wordings.items()}
+def _difference(known: StoredMemory, held: HeldMemory) -> str:
+    """Return how a memory differs, without revealing its text."""
+    if known.memory.version != held.version:
+        return f"is at version {held.version}, and at {known.memory.version} by the log"
+    return f"differs from the log in: {', '.join(held.differing(known))}"

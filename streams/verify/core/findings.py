@@ -52,41 +52,33 @@ class Violation(StrEnum):
     UNEQUAL = "unequal"
 
 
-_RESTORE = "restore the log from a copy"
+RESTORE = "restore the log from a copy"
 _PARTITIONS = "restore the topics from a copy, or start over under another kafka.prefix"
-_REPORT = f"{_RESTORE}; if no copy is better, please report this, with the log"
+_REPORT = f"{RESTORE}; if no copy is better, please report this, with the log"
 REMEDIES: Mapping[Violation, str] = {
-    Violation.BEGINNING_LOST: f"{_RESTORE}, and keep {DECISIONS.name} forever",
-    Violation.RECORD_LOST: f"{_RESTORE}; no request has erased it",
-    Violation.CUT_SHORT: _RESTORE,
-    Violation.DAMAGED: _RESTORE,
-    Violation.NEWER: f"upgrade this memsieve; if no newer one wrote it, {_RESTORE}",
-    Violation.MISLABELLED: _RESTORE,
-    Violation.FENCE_DAMAGED: _RESTORE,
-    Violation.FENCE_WITHOUT_OWNER: _RESTORE,
+    Violation.BEGINNING_LOST: f"{RESTORE}, and keep {DECISIONS.name} forever",
+    Violation.RECORD_LOST: f"{RESTORE}; no request has erased it",
+    Violation.NEWER: f"upgrade this memsieve; if no newer one wrote it, {RESTORE}",
     Violation.PARTITIONS_DIFFER: _PARTITIONS,
     Violation.FENCE_MISPLACED: _PARTITIONS,
-    Violation.UNDECIDED: f"{_RESTORE}; if it was never decided, publish the event again",
-    Violation.NO_EVENT: _RESTORE,
-    Violation.BEYOND_EVENTS: f"{_RESTORE}: {EVENTS.name} was recreated or has lost records",
-    Violation.OTHER_EVENT: _RESTORE,
+    Violation.UNDECIDED: f"{RESTORE}; if it was never decided, publish the event again",
+    Violation.BEYOND_EVENTS: f"{RESTORE}: {EVENTS.name} was recreated or has lost records",
     Violation.DECIDED_TWICE: _REPORT,
-    Violation.DOES_NOT_BUILD: _RESTORE,
-    Violation.OTHER_ID: _RESTORE,
-    Violation.OTHER_WORDS: _RESTORE,
     Violation.OTHER_SCOPE: _REPORT,
     Violation.OTHER_PARTITION: _REPORT,
     Violation.WORDING_LOST: _REPORT,
     Violation.NO_SUCCESSOR: _REPORT,
     Violation.SUCCESSOR_CYCLE: _REPORT,
     Violation.NO_DEAD_LETTER: "restore the log from a copy, or fix the event and publish it again",
-    Violation.DEAD_LETTER_DAMAGED: _RESTORE,
     Violation.NOT_FORWARDED: "publish the event again, keyed by its scope",
     Violation.OTHER_LOG: "restore the copy of the log that is most complete; if there is none, "
     "delete what follows it, and what the log lacks is lost",
     Violation.UNEQUAL: "resolve what the other checks have found",
 }
-"""The remedies of the problems whose remedy does not depend on the component concerned."""
+"""The remedies of the problems that have one of their own.
+
+The others have that of the check: a copy's own, and RESTORE for the log.
+"""
 
 
 @dataclass(frozen=True)

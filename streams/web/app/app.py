@@ -89,7 +89,7 @@ async def build(
     sessions = WebSessions(clock, settings.web.session_minutes)
     door = SessionAuthenticator(sessions, refusal)
     app = views(Desk(life, metrics), chronicle, access, sessions, policy, examined, log)
-    return _Sealed(AccessMiddleware(app, door, access, clock, settings.api, metrics, log))
+    return _sealed(AccessMiddleware(app, door, access, clock, settings.api, metrics, log))
 
 
 def served(target: LogTarget, log: Log) -> ServedApp:
@@ -103,16 +103,15 @@ def served(target: LogTarget, log: Log) -> ServedApp:
     return ServedApp("page", "web", made, reads_past=True)
 
 
-class _Sealed:
-    """An app whose every answer carries HEADERS."""
+def _sealed(app: ASGIApp) -> ASGIApp:
+    """Return an app whose every answer carries HEADERS."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         async def sealed(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        await self._app(scope, receive, sealed)
+        await app(scope, receive, sealed)
+
+    return answer

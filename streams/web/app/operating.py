@@ -14,9 +14,7 @@ PAIRS_MAX = 1_000
 """Answered pairs that are counted, the newest: each is read from the log once."""
 
 _STEPS = [step / 100 for step in range(101)]
-_SHOWN = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
-_SIDE, _LEFT, _TOP = 260, 48, 26
-"""Of the drawing, in its own units: about a pixel each on a narrow screen."""
+_SHOWN = {0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0}
 
 
 @dataclass(frozen=True)
@@ -26,9 +24,6 @@ class OperatingPoint:
     least: float
     found: Proportion
     hidden: Proportion
-    x: float
-    y: float
-    is_now: bool = False
 
 
 @dataclass(frozen=True)
@@ -38,11 +33,6 @@ class Curve:
     line: Sequence[OperatingPoint]
     rows: Sequence[OperatingPoint]
     now: OperatingPoint
-    ticks: Sequence[tuple[str, float, float]]
-    left: int
-    top: int
-    side: int
-    pairs: int
 
 
 class AnsweredPairs:
@@ -76,34 +66,15 @@ class AnsweredPairs:
 
 
 def curve(samples: Sequence[Sample], rules: Rules) -> Curve | None:
-    """Draw what each threshold finds and hides; None without pairs of one fact and of two."""
+    """Tell what each threshold finds and hides; None without pairs of one fact and of two."""
     seen = Samples(samples, rules)
     if not (seen.one.any() and seen.apart.any()):
         return None
     now, match = rules.judges.one_memory_min, rules.bands.match
-
-    def point(least: float) -> OperatingPoint:
-        joined = seen.outcome(match, least)
-        found, hidden = seen.found(joined), seen.hidden(joined)
-        across, up = hidden.count / hidden.of, found.count / found.of
-        return OperatingPoint(least, found, hidden, _across(across), _up(up), is_now=least == now)
-
-    shown = sorted({*_SHOWN, now})
-    return Curve(
-        line=[point(least) for least in sorted({*_STEPS, now})],
-        rows=[point(least) for least in shown],
-        now=point(now),
-        ticks=[(f"{part:.0%}", _across(part), _up(part)) for part in (0, 0.25, 0.5, 0.75, 1)],
-        left=_LEFT,
-        top=_TOP,
-        side=_SIDE,
-        pairs=len(samples),
-    )
-
-
-def _across(share: float) -> float:
-    return round(_LEFT + _SIDE * share, 1)
-
-
-def _up(share: float) -> float:
-    return round(_TOP + _SIDE * (1 - share), 1)
+    joined = {least: seen.outcome(match, least) for least in sorted({*_STEPS, now})}
+    line = {
+        least: OperatingPoint(least, seen.found(marks), seen.hidden(marks))
+        for least, marks in joined.items()
+    }
+    rows = [one for least, one in line.items() if least in {*_SHOWN, now}]
+    return Curve(list(line.values()), rows, line[now])

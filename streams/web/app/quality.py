@@ -24,58 +24,11 @@ from streams.web.app.forms import session_of
 from streams.web.app.operating import AnsweredPairs, curve
 from streams.web.app.pages import page
 
-_BINS = 50
-_WIDTH, _ROW, _LEFT, _TOP, _GAP = 600, 56, 80, 22, 14
-"""Of the drawing, in its own units."""
+BINS = 50
+"""Of a histogram, from the similarity 0 to 1."""
 
 KINDS = kinds_of(Change)
 """The decisions that have a nearest memory to speak of."""
-
-
-@dataclass(frozen=True)
-class Bar:
-    """How many decisions of a kind have a nearest memory as similar as that."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    count: int
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class HistogramRow:
-    """The bars of one kind of decision; `base` is where they stand."""
-
-    kind: str
-    count: int
-    most: int
-    base: float
-    bars: Sequence[Bar]
-
-
-@dataclass(frozen=True)
-class Threshold:
-    """A band's lower bound; `level` keeps labels of near bounds apart."""
-
-    band: str
-    at: float
-    x: float
-    level: int
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """A histogram for each kind of decision, one below the other, with the bounds of the bands."""
-
-    rows: Sequence[HistogramRow]
-    thresholds: Sequence[Threshold]
-    ticks: Sequence[tuple[float, float]]
-    width: float
-    height: float
-    foot: float
 
 
 class QualityQuery(Record):
@@ -131,7 +84,8 @@ def add_routes(
             "quality.html",
             "Quality",
             looked=looked,
-            drawing=drawing(lines, tried),
+            histograms=histograms(lines),
+            bins=BINS,
             tried=tried,
             moved=moved(lines, rules.bands, tried),
             table=_table(lines),
@@ -175,43 +129,13 @@ def moved(lines: Iterable[ChronicleLine], bands: Bands, tried: Bands) -> list[Ba
     return [BandShift(*one, count) for one, count in counts.most_common() if one[1] is not one[2]]
 
 
-def drawing(lines: Iterable[ChronicleLine], bands: Bands) -> Drawing:
-    """Draw how similar the nearest memory was, by kind of decision."""
+def histograms(lines: Iterable[ChronicleLine]) -> dict[str, Counter[int]]:
+    """Count by kind of decision how similar the nearest memory was."""
     by_kind = {kind: Counter[int]() for kind in KINDS}
     for line in lines:
         if line.kind in by_kind and line.similarity is not None:
-            by_kind[line.kind][min(_BINS - 1, int(max(0.0, line.similarity) * _BINS))] += 1
-    shown = [(kind, bins) for kind, bins in by_kind.items() if bins]
-    rows = [_row(kind, bins, at) for at, (kind, bins) in enumerate(shown)]
-    foot = _TOP * 3 + max(1, len(rows)) * (_ROW + _GAP)
-    return Drawing(
-        rows=rows,
-        thresholds=[
-            Threshold(band, at, _x(at), level)
-            for level, (band, at) in enumerate(bands.model_dump().items())
-        ],
-        ticks=[(tenth / 10, _x(tenth / 10)) for tenth in range(0, 11, 2)],
-        width=_LEFT + _WIDTH + 20,
-        height=foot + 36,
-        foot=foot,
-    )
-
-
-def _row(kind: str, bins: Counter[int], at: int) -> HistogramRow:
-    most, base = max(bins.values()), _TOP * 3 + at * (_ROW + _GAP) + _ROW
-    bars = [_bar(place, bins[place], most, base) for place in sorted(bins)]
-    return HistogramRow(kind, bins.total(), most, base, bars)
-
-
-def _bar(place: int, count: int, most: int, base: float) -> Bar:
-    height = max(2.0, _ROW * count / most)
-    low, high = place / _BINS, (place + 1) / _BINS
-    width = _x(high) - _x(low) - 1
-    return Bar(_x(low), round(base - height, 1), width, round(height, 1), count, low, high)
-
-
-def _x(similarity: float) -> float:
-    return round(_LEFT + _WIDTH * similarity, 1)
+            by_kind[line.kind][min(BINS - 1, int(max(0.0, line.similarity) * BINS))] += 1
+    return {kind: bins for kind, bins in by_kind.items() if bins}
 
 
 def _table(lines: Sequence[ChronicleLine]) -> list[tuple[str, list[int], int]]:

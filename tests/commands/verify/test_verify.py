@@ -33,7 +33,8 @@ from streams.stage.flow.decisions import decision_record, fence_record
 from streams.store.app import wiring
 from streams.store.world.store_directory import IndexKind, StoreDirectory
 from streams.verify.app.auditing import audited
-from streams.verify.app.copies import FlawedMemory, IndexCopy
+from streams.verify.app.copies import IndexCopy
+from streams.verify.core.copies import HeldMemory
 from tests.builders import event, policy
 from tests.commands.conftest import Memsieve, start_holding, write_events
 from tests.simulation.schedule import Schedule
@@ -290,7 +291,7 @@ class Meanwhile(IndexCopy):
     async def levels(self, partitions: int) -> Mapping[int, ReadPosition]:
         return dict.fromkeys(range(partitions), ReadPosition(self.level))
 
-    async def scan(self, partitions: int) -> AsyncIterator[StoredMemory | FlawedMemory]:
+    async def scan(self, partitions: int) -> AsyncIterator[HeldMemory]:
         self.log.shown = 0
         async for stored in super().scan(partitions):
             yield stored

@@ -74,7 +74,9 @@ def test_a_match_is_where_no_distinct_facts_lie() -> None:
 
 
 def test_too_few_facts_show_nothing() -> None:
-    with pytest.raises(TooFewPairs, match="380 pairs of two facts in that half, 381 are needed"):
+    with pytest.raises(
+        TooFewPairs, match="380 pairs of two facts in the half that is fitted, and 381"
+    ):
         fit([*many(99, Truth.ONE, 0.9), *many(380, Truth.TWO, 0.1)], policy(), 0.01)
 
 

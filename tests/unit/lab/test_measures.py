@@ -62,9 +62,9 @@ def test_without_both_classes_there_is_no_area_and_no_curve() -> None:
 
 def test_a_curve_has_a_point_for_each_score_and_ties_stand_together() -> None:
     assert curve([0.9, 0.5], [0.5, 0.1]) == [
-        PrecisionRecall(threshold=0.9, precision=1.0, recall=0.5),
-        PrecisionRecall(threshold=0.5, precision=2 / 3, recall=1.0),
-        PrecisionRecall(threshold=0.1, precision=0.5, recall=1.0),
+        PrecisionRecall(precision=1.0, recall=0.5),
+        PrecisionRecall(precision=2 / 3, recall=1.0),
+        PrecisionRecall(precision=0.5, recall=1.0),
     ]
 
 

@@ -285,4 +285,4 @@ async def test_the_querys_words_reorder_what_was_found_and_exclude_nothing() -> 
 
 async def test_nothing_found_is_no_entry() -> None:
     loaded = await World(same_noun).load()
-    assert (loaded.entries, loaded.found) == ((), 0)
+    assert (list(loaded.entries), loaded.found) == ([], 0)

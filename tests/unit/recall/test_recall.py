@@ -15,7 +15,6 @@ from streams.recall.core.recall import (
     BUDGET,
     FIRST_VISIT,
     PromptBlock,
-    QuerySimilarity,
     RecalledMemory,
     RecallReason,
     block_of_scope,
@@ -292,7 +291,7 @@ def test_each_candidate_is_counted_once() -> None:
 def test_with_a_query_the_nearest_come_first_and_the_uncertain_last() -> None:
     known = [of(1), of(2), of(3, status="tentative"), of(4), of(5), retired(6)]
     cosines = (0.2, 0.4, 0.9, 0.3, 0.1)
-    scores = {one.id: QuerySimilarity(cosine) for one, cosine in zip(known, cosines, strict=False)}
+    scores = {one.id: (cosine, None) for one, cosine in zip(known, cosines, strict=False)}
     chosen = nearest(known, scores, number=4)
     assert shown(chosen) == ["Fact 2.", "Fact 4.", "Fact 1.", "Fact 3."]
     assert [(one.why, one.similarity) for one in chosen[4:]] == [
@@ -303,7 +302,7 @@ def test_with_a_query_the_nearest_come_first_and_the_uncertain_last() -> None:
 
 def test_across_scopes_each_memory_names_its_own() -> None:
     known = [of(1, scope="acme/ana"), of(2, scope="acme/bo", observation_count=2)]
-    chosen = nearest(known, {one.id: QuerySimilarity(0.5) for one in known}, number=9, several=True)
+    chosen = nearest(known, {one.id: (0.5, None) for one in known}, number=9, several=True)
     block = block_of_several("acme", chosen, count=count_words)
     assert lines(block) == [
         "Memory of acme and below",

@@ -30,9 +30,17 @@ from streams.model.scope import partition_of
 from streams.stage.core import survivorship
 from streams.stage.core.case import Case, EncodedVector
 from streams.stage.core.decide import forward, recognise, rename
+from streams.verify.app.audited import Check
 from streams.verify.core.audit import Audit, successors
-from streams.verify.core.copies import Copy
-from streams.verify.core.findings import REMEDIES, SHOWN_MAX, AuditFindings, Violation, unreadable
+from streams.verify.core.copies import Copy, HeldMemory
+from streams.verify.core.findings import (
+    REMEDIES,
+    RESTORE,
+    SHOWN_MAX,
+    AuditFindings,
+    Violation,
+    unreadable,
+)
 from streams.verify.core.pairing import Pairing
 from tests.builders import MODEL, at_cosine, carrying, event, identity, later, memory, policy, unit
 
@@ -284,7 +292,7 @@ def test_where_the_number_of_partitions_is_in_doubt_no_scope_is_said_to_be_mispl
 
 def test_what_was_decided_before_a_lost_beginning_is_in_doubt() -> None:
     followed = Audit(1, {0: 2})
-    followed.beginning_lost(at(2))
+    followed.unread(Violation.BEGINNING_LOST, at(2), "begins here")
     followed.decision(again(1, TEA.memory), at(3))
     pairing = followed.pairing(0)
     for offset in range(2):
@@ -297,7 +305,7 @@ def test_what_was_decided_before_a_lost_beginning_is_in_doubt() -> None:
 def test_what_follows_from_a_record_that_cannot_be_read_is_not_told_as_another_damage() -> None:
     followed = Audit(1, {0: 3})
     followed.decision(CAKE.model_copy(update={"source": case(0).source}), at(0))
-    followed.unread_decision(Violation.DAMAGED, at(1), "is damaged")
+    followed.unread(Violation.DAMAGED, at(1), "is damaged")
     followed.decision(again(2, TEA.memory), at(2))
     pairing = followed.pairings[0]
     for offset in range(3):
@@ -549,15 +557,17 @@ def states(*decisions: Decision) -> dict[MemoryId, StoredMemory]:
 def compared(level: int, held: Iterable[StoredMemory], *, whole: bool = True) -> AuditFindings:
     """Compare what a copy holds that has followed LIFE up to a level."""
     followed = Audit(1, {})
-    copy = followed.copy({0: level}, whole=whole)
+    copy = followed.copy({0: level})
     for offset, decision in enumerate(LIFE):
         followed.decision(decision, at(offset))
-    return in_copy(followed, copy, held)
+    return in_copy(followed, copy, held, whole=whole)
 
 
-def in_copy(followed: Audit, copy: Copy, held: Iterable[StoredMemory]) -> AuditFindings:
+def in_copy(
+    followed: Audit, copy: Copy, held: Iterable[StoredMemory], *, whole: bool = True
+) -> AuditFindings:
     for stored in held:
-        copy.found(stored)
+        copy.found(HeldMemory.of_index(stored) if whole else HeldMemory.of_sink(stored.memory))
     return followed.compared(copy)
 
 
@@ -665,7 +675,7 @@ def test_of_several_states_the_latest_counts_in_whatever_order() -> None:
 
 def test_what_the_log_does_not_know_is_extra_until_it_is_read_on() -> None:
     followed = Audit(1, {})
-    copy = followed.copy({}, whole=True)
+    copy = followed.copy({})
     assert in_copy(followed, copy, states(TEA).values()).counts == {Violation.EXTRA: 1}
     assert copy.is_in_doubt
     followed.decision(TEA, at(0))
@@ -674,15 +684,15 @@ def test_what_the_log_does_not_know_is_extra_until_it_is_read_on() -> None:
 
 def test_a_flawed_memory_is_named() -> None:
     followed = audit(TEA)
-    copy = followed.copy({0: 1}, whole=True)
-    copy.flawed(TEA.memory.id, "cannot be read")
+    copy = followed.copy({0: 1})
+    copy.found(HeldMemory(TEA.memory.id, flaw="cannot be read"))
     [finding] = followed.compared(copy).shown
     assert (finding.problem, finding.what) == (Violation.DIFFERING, "cannot be read")
 
 
 def test_a_copy_is_compared_only_where_the_log_adds_up_to_its_level() -> None:
     followed = Audit(2, {})
-    behind, beyond = (followed.copy(dict.fromkeys(range(2), level), whole=True) for level in (1, 3))
+    behind, beyond = (followed.copy(dict.fromkeys(range(2), level)) for level in (1, 3))
     partition, other = (
         partition_of(TEA.event.scope, 2),
         partition_of(insert(0, scope=BEN).event.scope, 2),
@@ -709,6 +719,9 @@ def test_of_each_problem_the_first_are_shown_and_all_are_counted() -> None:
     assert found.counts == {Violation.EXTRA: SHOWN_MAX + 5, Violation.LACKING: 1}
 
 
-def test_every_problem_has_a_remedy_or_is_one_of_a_copy() -> None:
-    of_copies = {Violation.UNUSABLE, Violation.LACKING, Violation.EXTRA, Violation.DIFFERING}
-    assert set(Violation) - set(REMEDIES) == of_copies
+def test_a_problem_has_its_own_remedy_or_that_of_its_check() -> None:
+    of_log, of_copy = Check("log", ""), Check("index", "", remedy="delete it")
+    assert of_log.remedy_of(Violation.DAMAGED) == RESTORE
+    assert of_copy.remedy_of(Violation.LACKING) == "delete it"
+    for one in (of_log, of_copy):
+        assert one.remedy_of(Violation.UNEQUAL) == REMEDIES[Violation.UNEQUAL]

@@ -2,6 +2,7 @@
 
 import html
 import re
+from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -28,7 +29,7 @@ from streams.web.app.app import HEADERS, views
 from streams.web.app.chronicle import Chronicle
 from streams.web.app.operating import curve
 from streams.web.app.pages import STATIC
-from streams.web.app.quality import drawing, moved
+from streams.web.app.quality import BINS, histograms, moved
 from streams.web.app.sessions import COOKIE, WebSessions, place_here
 from streams.web.app.words import compared
 from tests.builders import policy
@@ -646,12 +647,11 @@ class TestOperatingPoint:
         assert (told[0.0], told[0.3], told[0.75]) == ((3, 2), (3, 1), (2, 1))
         assert (told[0.9], told[0.95], told[1.0]) == ((1, 1), (1, 0), (0, 0))
         assert (drawn.now.least, drawn.now.found.of, drawn.now.hidden.of) == (0.75, 3, 2)
-        assert [one.least for one in drawn.rows if one.is_now] == [0.75]
+        assert drawn.now in drawn.rows
+        assert drawn.now in drawn.line
         for nearer, further in pairwise(drawn.line):  # a higher threshold joins no more
-            assert nearer.x >= further.x
-            assert nearer.y <= further.y
-        inside = range(drawn.left, drawn.left + drawn.side + 1)
-        assert all(int(one.x) in inside for one in drawn.line)
+            assert nearer.hidden.count >= further.hidden.count
+            assert nearer.found.count >= further.found.count
 
     @pytest.mark.parametrize("truths", [[], [Truth.SAME], [Truth.DISTINCT, Truth.CONTRADICTS]])
     def test_there_is_none_without_pairs_of_one_fact_and_of_two(self, truths: list[Truth]) -> None:
@@ -675,6 +675,12 @@ class TestOperatingPoint:
             assert (drawn["role"], drawn["aria-labelledby"]) == (
                 *("img", "operating-title operating-desc"),
             )
+            [line] = [
+                at["points"] or "" for tag, at in Elements.of(page).found if tag == "polyline"
+            ]
+            points = [tuple(map(float, point.split(","))) for point in line.split()]
+            assert all(48 <= x <= 308 and 26 <= y <= 286 for x, y in points)
+            assert (points[0][0], points[-1]) == (308, (48, 286))  # all are hidden; none is found
             text = said_by(page)
             least = policies.load("default-hashing").judges.one_memory_min
             assert f"{least} now 0.0 % (0 of 1)" in text
@@ -695,22 +701,26 @@ class TestQuality:
         await world.say(ROSES, TULIPS, BEES, HIVES, ROSES)
         decided = [one for one in changes(await world.decisions()) if one.evidence.neighbours]
         lines = (await Chronicle(world.life.past("test")).level()).lines
-        drawn = drawing(lines, policy().bands)
-        assert sum(bar.count for row in drawn.rows for bar in row.bars) == len(decided) > 0
-        for row in drawn.rows:
-            assert sum(bar.count for bar in row.bars) == row.count
-            assert all(bar.y + bar.height == pytest.approx(row.base) for bar in row.bars)
-        bounds = {one.band: one.at for one in drawn.thresholds}
-        bands = policy().bands
-        assert bounds == {"match": bands.match, "review": bands.review, "log": bands.log}
-        places = [one.x for one in sorted(drawn.thresholds, key=lambda one: one.at)]
-        assert places == sorted(places)
+        counted = histograms(lines)
+        assert sum(bins.total() for bins in counted.values()) == len(decided) > 0
+        assert Counter(one.kind for one in decided) == {
+            kind: bins.total() for kind, bins in counted.items()
+        }
+        assert all(0 <= at < BINS for bins in counted.values() for at in bins)
 
     async def test_it_is_drawn_and_told_in_a_table(self, world: World) -> None:
         await world.say(ROSES, TULIPS, ROSES)
         async with world.someone() as ana:
             page, text = await ana.page("/quality"), await ana.text("/quality")
-        assert page.count("<rect") == 1
+        [bar] = [at for tag, at in Elements.of(page).found if tag == "rect"]
+        [base] = [at for _, at in Elements.of(page).found if at.get("class") == "base"]
+        assert float(bar["y"] or "") + float(bar["height"] or "") == float(base["y1"] or "")
+        bounds = [
+            at["x1"]
+            for tag, at in Elements.of(page).found
+            if (tag, at.get("class")) == ("line", "bound")
+        ]
+        assert bounds == ["680.0", "500.0", "500.0"]
         assert "insert 0 1 0 0 2" in text  # of two, one had a memory in the band review
         assert "match from 1.0 " in text
         assert "the newest 3 decisions" in text
