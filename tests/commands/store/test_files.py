@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 from streams.store.world.extras import how_to_install
 from streams.store.world.files import FileSource
-from tests.commands.conftest import Memsieve
+from tests.commands.conftest import Memsieve, start
 from tests.commands.store.test_run import texts
 
 ROWS = (
@@ -118,6 +118,36 @@ def test_what_is_called_as_memsieve_calls_it_is_not_talked_about(
     row = {"text": "Ana likes tea.", "scope": "acme/ana", "occurred_at": "2026-03-01"}
     (tmp_path / "facts.jsonl").write_text(json.dumps(row), encoding="utf-8")
     assert "took" not in memsieve("run", "facts.jsonl", "--store", "store").err
+
+
+@pytest.mark.parametrize("name", ["notes.jsonl", "notes.json"])
+def test_a_first_row_of_megabytes_spoils_no_guess(
+    name: str, memsieve: Memsieve, tmp_path: Path
+) -> None:
+    rows = [{**ROWS[0], "note": "word " * 1_000_000}, *ROWS]
+    content = lines(rows) if name == "notes.jsonl" else json.dumps(rows)
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    assert TOOK in memsieve("run", name, "--store", "store").err
+    assert sorted(texts(memsieve)) == TEXTS
+
+
+def test_a_pipe_is_read_from_its_beginning_however_long_its_first_row_is(tmp_path: Path) -> None:
+    rows = lines([{**ROWS[0], "note": "word " * 1_000_000}, *ROWS])
+    process = start("run", "-", "--store", "store", "--json", cwd=tmp_path)
+    out, told = process.communicate(rows, timeout=60)
+    assert TOOK in told
+    told = json.loads(out)
+    assert (told["decisions"]["insert"], told["dead_letters"]) == (2, 1)
+
+
+def test_a_first_row_that_is_longer_than_any_may_be_is_named(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    long = {**ROWS[0], "note": "word " * 20_000_000}
+    (tmp_path / "notes.jsonl").write_text(lines([long, *ROWS]), encoding="utf-8")
+    result = memsieve("run", "notes.jsonl", "--store", "store")
+    assert result.code == 2
+    assert "no row can be read, such as line 1: is longer than 16,777,216 bytes" in result.err
 
 
 def test_rows_that_name_nobody_are_of_one_scope_and_that_is_said(
