@@ -202,13 +202,18 @@ def _sampled(source: FileSource) -> list[Row]:
 def _require_columns(source: FileSource, rows: Sequence[Row], named: NamedColumns) -> None:
     """Raise UsageError where a column that an option names is in no row."""
     there = columns_in(rows)
+    export = source.export
+    own = there if export is None else [one for one in export.for_a_scope if one in there]
     for part, column in named.columns():
         if column not in there:
-            meant = alike(column, there) or _instead(rows, named, part)
+            meant = alike(column, own) or (_instead(rows, named, part) if export is None else None)
             asked = f"did you mean {_option(part, column, meant, named)}? " if meant else ""
-            raise UsageError(
-                f"{source.place} has no column {column}: {asked}The columns are {listed(there)}"
+            which = (
+                "The columns are"
+                if export is None
+                else f"It is an export of {export.name}; a scope can be made of"
             )
+            raise UsageError(f"{source.place} has no column {column}: {asked}{which} {listed(own)}")
 
 
 def _instead(rows: Sequence[Row], named: NamedColumns, part: str) -> str | None:
