@@ -262,7 +262,7 @@ def _tell(
     source: FileSource, guess: GuessedColumns, named: NamedColumns, mapping: FieldMapping | None
 ) -> None:
     """Say in one line what was not said, and cannot be seen at once."""
-    said = (_taken(guess, named, mapping), _read(source), _untimed(guess))
+    said = (_taken(guess, named, mapping), _read(source), _dated(guess))
     if told := "; ".join(filter(None, said)):
         note(f"{source.place}: {told}")
 
@@ -293,7 +293,9 @@ def _read(source: FileSource) -> str:
     return f"read as {', '.join(how)}" if how else ""
 
 
-def _untimed(guess: GuessedColumns) -> str:
+def _dated(guess: GuessedColumns) -> str:
+    if guess.day_first is not None:
+        return f"dates are read with the {'day' if guess.day_first else 'month'} first"
     if guess.no_time is None:
         return ""
     if not guess.timed:

@@ -433,6 +433,19 @@ def test_a_column_called_like_a_time_that_is_none_is_told(
     ) in result.err
 
 
+@pytest.mark.parametrize("arguments", [(), ("--time-field", "when")])
+def test_the_other_rows_tell_what_a_date_in_numbers_means(
+    arguments: tuple[str, ...], memsieve: Memsieve, tmp_path: Path
+) -> None:
+    days = ("03.04.2026", "25.04.2026")
+    rows = [{**row, "when": day} for row, day in zip(ROWS, days, strict=True)]
+    (tmp_path / "notes.jsonl").write_text(lines(rows), encoding="utf-8")
+    result = memsieve("run", "notes.jsonl", "--store", "store", *arguments)
+    assert "dates are read with the day first\n" in result.err
+    times = {one["occurred_at"] for one in events(memsieve)}
+    assert times == {"2026-04-03T00:00:00Z", "2026-04-25T00:00:00Z"}
+
+
 def test_the_list_of_dead_letters_is_named_with_the_store_that_has_them(
     memsieve: Memsieve, tmp_path: Path
 ) -> None:
