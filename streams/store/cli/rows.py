@@ -107,7 +107,10 @@ class RowOptions:
         """
         named = self.named(scope)
         exports = named.text is named.id is named.time is None
-        return [_read_as(one, named) for one in sources(files, self.format_, exports=exports)]
+        remedy = "" if self.format_ else "; or give --format csv if it is a table"
+        return [
+            _read_as(one, named, remedy) for one in sources(files, self.format_, exports=exports)
+        ]
 
 
 def _one_scope(name: str) -> str:
@@ -165,8 +168,8 @@ def foreign(source: FileSource, named: NamedColumns, scope: str) -> GuessedColum
     return guess
 
 
-def _read_as(source: FileSource, named: NamedColumns) -> Rows:
-    rows = _sampled(source)
+def _read_as(source: FileSource, named: NamedColumns, remedy: str) -> Rows:
+    rows = _sampled(source, remedy)
     guess, scope = GuessedColumns(), FieldMapping.scope
     if rows and not _are_ours(rows, named):
         _require_columns(source, rows, named)
@@ -185,8 +188,11 @@ def _are_ours(rows: Sequence[Row], named: NamedColumns) -> bool:
     return named == NamedColumns() and are_events(rows)
 
 
-def _sampled(source: FileSource) -> list[Row]:
-    """Return the rows of a file's beginning. Raises UsageError where none can be read."""
+def _sampled(source: FileSource, remedy: str = "") -> list[Row]:
+    """Return the rows of a file's beginning. Raises UsageError where none can be read.
+
+    `remedy` is what else may help where a file is taken for JSON Lines.
+    """
     try:
         lines = source.sample()
     except Fatal as error:
@@ -195,6 +201,7 @@ def _sampled(source: FileSource) -> list[Row]:
     if lines and not rows:
         raise UsageError(
             f"{source.place}: no row can be read, such as line {lines[0].number}: {lines[0].row}"
+            + (remedy if source.shape.layout == "jsonl" else "")
         )
     return rows
 

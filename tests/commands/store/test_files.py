@@ -51,6 +51,7 @@ def in_parquet(columns: Mapping[str, Any]) -> bytes:
 
 FILES: dict[str, tuple[str, bytes, str]] = {
     "lines": ("notes.jsonl", lines(ROWS).encode(), TOOK),
+    "a table without an ending": ("notes", table(",").encode(), TOOK),
     "an array": ("notes.json", json.dumps(ROWS).encode(), f"{TOOK}; read as a JSON document"),
     "an array under another name": (
         "notes.jsonl",
@@ -227,7 +228,7 @@ def nothing(_: Path) -> None: ...
         (
             "notes.txt",
             write(b"Ana likes tea.\nBo likes cake.\n"),
-            "notes.txt: no row can be read, such as line 1: not JSON",
+            "in UTF-8; or give --format csv if it is a table",
         ),
         ("notes.json", write(b'["Ana likes tea."]'), "such as line 1: is not a JSON object"),
         (
