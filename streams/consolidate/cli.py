@@ -32,9 +32,7 @@ def consolidate(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be joined.")
     ] = False,
-    report: Annotated[
-        Path | None, typer.Option("--report", metavar="FILE", help="Write what --json prints.")
-    ] = None,
+    report: Annotated[Path | None, options.output("--report", "Write what --json prints.")] = None,
     policy: options.Policy = None,
     where: options.ReadOptions,
 ) -> None:
@@ -50,12 +48,12 @@ def consolidate(
     signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on asyncio ends in order
     found = asyncio.run(_consolidate(source, asked, dry_run=dry_run))
     told = {"dry_run": dry_run, **found.as_json()}
-    if report is not None:
-        options.write("--report", report, json.dumps(told, indent=2, ensure_ascii=False) + "\n")
     if where.as_json:
         say_object(told)
     else:
         _show(told)
+    if report is not None:
+        options.write("--report", report, json.dumps(told, indent=2, ensure_ascii=False) + "\n")
 
 
 async def _consolidate(

@@ -55,10 +55,9 @@ def dedupe(
     *,
     out: Annotated[
         Path | None,
-        typer.Option(
+        options.output(
             "--out",
-            metavar="FILE",
-            help="Write a copy without duplicates: JSON Lines, or a table if it ends in .csv or .tsv.",
+            "Write a copy without duplicates: JSON Lines, or a table if it ends in .csv or .tsv.",
         ),
     ] = None,
     apply: Annotated[

@@ -78,10 +78,8 @@ def search(
     ] = None,
     hints_file: Annotated[
         Path | None,
-        typer.Option(
-            "--hints",
-            metavar="FILE",
-            help="Write the groups of one fact as events that propose to merge them.",
+        options.output(
+            "--hints", "Write the groups of one fact as events that propose to merge them."
         ),
     ] = None,
     across: Annotated[

@@ -112,7 +112,7 @@ def answer(
 def export(
     *,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Write the pairs here. [standard output]")
+        Path | None, options.output("--out", "Write the pairs here. [standard output]")
     ] = None,
     scope: options.ScopeBelow = None,
     where: options.LogOptions,

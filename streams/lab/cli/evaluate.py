@@ -41,11 +41,11 @@ def evaluate(
     policy: options.Policy = None,
     model: options.Model = None,
     html: Annotated[
-        Path | None, typer.Option("--html", help="Write an HTML report, in one file.")
+        Path | None, options.output("--html", "Write an HTML report, in one file.")
     ] = None,
     rows_to: Annotated[
         Path | None,
-        typer.Option("--rows", help="Write each row with its decision, as lines of JSON."),
+        options.output("--rows", "Write each row with its decision, as lines of JSON."),
     ] = None,
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, help="Read at most this many rows per file.")

@@ -82,10 +82,9 @@ def try_(
     ] = None,
     save_answers: Annotated[
         Path | None,
-        typer.Option(
+        options.output(
             "--save-answers",
-            metavar="FILE",
-            help="Append the answers as labelled pairs, or without --ask the questions.",
+            "Append the answers as labelled pairs, or without --ask the questions.",
         ),
     ] = None,
     model: options.Model = None,
@@ -106,8 +105,6 @@ def try_(
     for one in chosen.values():
         policies.require_model(one, wiring.named_model(settings.embedder))
     asks = _asks(ask, files, as_json=as_json)
-    if save_answers is not None and not save_answers.parent.is_dir():
-        raise UsageError(f"--save-answers {save_answers}: there is no such directory")
     given = [] if answers is None else _given(answers)
     opened = [(one.source, one.mapping) for one in columns.opened(files, scope)]
     taken = trying.take(opened, limit, SystemClock())

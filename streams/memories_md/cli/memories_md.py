@@ -49,7 +49,7 @@ def import_(
     world: World = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="EVENTS.jsonl", help="Write the events here instead."),
+        options.output("--out", "Write the events here instead.", "EVENTS.jsonl"),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be imported.")

@@ -55,7 +55,7 @@ def run(
     scope: rows.OneScope = None,
     metrics: Annotated[
         Path | None,
-        typer.Option("--metrics", metavar="FILE", help="Write counts and times as JSON."),
+        options.output("--metrics", "Write counts and times as JSON."),
     ] = None,
     log: Annotated[
         str | None,
@@ -79,19 +79,17 @@ def run(
         index__kind=index,
         logging__decisions=log,
     )
-    if metrics is not None and not metrics.parent.is_dir():
-        raise UsageError(f"--metrics {metrics}: there is no directory {metrics.parent}")
     given = columns.opened(files, scope)
     chosen = embedding.for_store(settings, note)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on asyncio ends in order
     tally, figures, seconds = asyncio.run(_run(chosen, given))
-    if metrics is not None:
-        written = {"timestamp": SystemClock().now().isoformat(), **figures}
-        options.write("--metrics", metrics, json.dumps(written, indent=2) + "\n")
     if as_json:
         say_object(summary(tally, seconds))
     else:
         _close(tally, seconds, settings)
+    if metrics is not None:
+        written = {"timestamp": SystemClock().now().isoformat(), **figures}
+        options.write("--metrics", metrics, json.dumps(written, indent=2) + "\n")
     if tally.rows and tally.dead_letters == tally.rows:
         raise UsageError(f"no row could be used: see {_letters(settings)}")
     if tally.dead_letters > tally.rows / 2:

@@ -114,3 +114,30 @@ def test_an_earlier_name_is_told_its_new_one_and_does_nothing(
     program, *words = MOVED[name].split()
     if program == "memsieve":
         assert memsieve(*words, "--help").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        ("run none.jsonl", "--metrics"),
+        ("try none.jsonl", "--save-answers"),
+        ("dedupe none.jsonl", "--out"),
+        ("search tea --scope ana", "--hints"),
+        ("policy evaluate none.jsonl", "--rows"),
+        ("policy evaluate none.jsonl", "--html"),
+        ("policy calibrate none.jsonl", "--out"),
+        ("consolidate", "--report"),
+        ("reviews export", "--out"),
+        ("extract none.jsonl", "--rejects"),
+        ("memories-md import none.md", "--out"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("path", "problem"), [("no/such", "there is no directory no"), (".", "it is a directory")]
+)
+def test_a_file_that_cannot_be_written_is_refused_before_the_work(
+    arguments: str, option: str, path: str, problem: str, memsieve: Memsieve
+) -> None:
+    result = memsieve(*arguments.split(), option, path)
+    assert result.code == 2
+    assert result.err == f"memsieve: {option} {path}: {problem}; name another file\n"
