@@ -264,7 +264,7 @@ def _show(result: SearchResult) -> None:
     if not result.entries:
         say("nothing found")
     if result.beyond:
-        note(f"{result.beyond:,} more memories are similar: raise --limit to see them")
+        note("the scope has more memories, less like the query: raise --limit to see them")
     for silent in result.degraded:
         note(f"no answer from {silent}", style="yellow")
 
