@@ -14,6 +14,7 @@ from typer.main import get_command
 from typer.models import ParameterInfo
 
 import streams
+from streams.main import interrupted
 from streams.main.command_line import app
 from streams.main.commands import COMMANDS, MOVED, SECTIONS
 from streams.main.groups import command
@@ -141,3 +142,18 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_work(
     result = memsieve(*arguments.split(), option, path)
     assert result.code == 2
     assert result.err == f"memsieve: {option} {path}: {problem}; name another file\n"
+
+
+@pytest.mark.parametrize(
+    ("called", "continues"),
+    [
+        ("run facts.jsonl --store store", True),
+        ("--debug run facts.jsonl", True),
+        ("store replay redecide", True),
+        ("run - --store store", False),
+        ("try facts.jsonl", False),
+        ("store analyze", False),
+    ],
+)
+def test_only_what_continues_is_said_to(called: str, *, continues: bool) -> None:
+    assert ("again to continue" in interrupted(called.split())) is continues
