@@ -21,12 +21,14 @@ _STYLES = {"alert": "red", "high": "yellow", "healthy": "green"}
 
 def analyze(
     source: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="STORE|FILE", help="A store, or a file of rows with text and scope."
+            metavar="STORE|FILE",
+            help="A store, or a file of rows with text and scope. [the store of --store]",
         ),
-    ],
+    ] = None,
     *,
+    store: options.Store = None,
     model: options.Model = None,
     config: options.Config = None,
     as_json: options.AsJson = False,
@@ -37,13 +39,13 @@ def analyze(
     removals (5 to 20 % is usual, over 50 % is too much), and whether a live memory stands for each
     superseded one.
     """
-    settings = options.load(config, embedder__model=model)
+    if source is not None and store is not None:
+        raise options.UsageError(f"{source} and --store {store} are two places: give one of them")
+    if source is not None and Path(source).is_dir():
+        source, store = None, Path(source)
+    settings = options.load(config, store=store, embedder__model=model)
     started = time.perf_counter()
-    found = asyncio.run(
-        _of_store(settings.model_copy(update={"store": Path(source)}))
-        if Path(source).is_dir()
-        else _of_file(source, settings)
-    )
+    found = asyncio.run(_of_store(settings) if source is None else _of_file(source, settings))
     seconds = time.perf_counter() - started
     if as_json:
         say_object({**found.as_json(), "duration_ms": round(seconds * 1_000)})
