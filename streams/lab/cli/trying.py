@@ -225,6 +225,8 @@ def _tell_what_was_read(taken: TrialInput, limit: int) -> None:
     """Say what is left out and why. Raises UsageError where no row can be used."""
     if taken.refused and not taken.events:
         raise UsageError(f"no row could be used, such as {taken.refused[0]}")
+    if not taken.events:
+        raise UsageError("there are no rows to try the policies on")
     tell_refused(taken.refused, _SHOWN)
     if taken.more:
         note(f"stopped after {limit:,} rows, and there are more: raise --limit", style="yellow")

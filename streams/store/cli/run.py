@@ -90,7 +90,9 @@ def run(
     if metrics is not None:
         written = {"timestamp": SystemClock().now().isoformat(), **figures}
         options.write("--metrics", metrics, json.dumps(written, indent=2) + "\n")
-    if tally.rows and tally.dead_letters == tally.rows:
+    if not tally.rows:
+        note(f"there are no rows in {', '.join(one.source.place for one in given)}", style="yellow")
+    elif tally.dead_letters == tally.rows:
         raise UsageError(f"no row could be used: see {_letters(settings)}")
     if tally.dead_letters > tally.rows / 2:
         note(

@@ -467,6 +467,15 @@ def test_a_run_that_rejects_most_rows_says_so(memsieve: Memsieve, tmp_path: Path
     assert "most rows were rejected" not in memsieve("run", "more.jsonl", "--store", "other").err
 
 
+def test_a_file_without_rows_is_told_and_no_failure(memsieve: Memsieve, tmp_path: Path) -> None:
+    (tmp_path / "notes.csv").write_text("note,customer\n", encoding="utf-8")
+    result = memsieve("run", "notes.csv", "--store", "store")
+    assert result.code == 0
+    assert result.err.endswith("there are no rows in notes.csv\n")
+    tried = memsieve("try", "notes.csv")
+    assert (tried.code, tried.err) == (2, "memsieve: there are no rows to try the policies on\n")
+
+
 @pytest.mark.parametrize("rest", ["", ",\n", ', {"text": "Cut o'])
 def test_an_array_that_is_cut_off_is_told(memsieve: Memsieve, tmp_path: Path, rest: str) -> None:
     whole = json.dumps([{"text": "Tea is ready.", "scope": "a/b"}])
