@@ -7,6 +7,7 @@ import pkgutil
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -18,7 +19,7 @@ from streams.main import interrupted
 from streams.main.command_line import app
 from streams.main.commands import COMMANDS, MOVED, SECTIONS
 from streams.main.groups import command
-from tests.commands.conftest import Memsieve
+from tests.commands.conftest import COMMAND, Memsieve
 
 HEAVY = ("asyncio", "numpy", "onnxruntime", "pydantic", "rich", "aiokafka", "qdrant_client")
 MODULES = {entry.module for entry in COMMANDS.values()}
@@ -157,3 +158,19 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_work(
 )
 def test_only_what_continues_is_said_to(called: str, *, continues: bool) -> None:
     assert ("again to continue" in interrupted(called.split())) is continues
+
+
+@pytest.mark.parametrize("as_json", [(), ("--json",)])
+def test_output_that_cannot_be_written_is_told_in_a_line(as_json: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        result = subprocess.run(
+            [*COMMAND, "policy", "list", *as_json],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert result.returncode == 6
+    assert result.stderr == (
+        "memsieve: standard output cannot be written: No space left on device\n"
+    )
