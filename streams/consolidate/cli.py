@@ -12,8 +12,9 @@ from streams.consolidate.app.consolidated import MEANS, ConsolidationPass
 from streams.consolidate.app.consolidating import ScopeSelection, consolidation
 from streams.store.app.reading import LogTarget
 from streams.store.cli import options
-from streams.store.cli.console import note, number, quoted, say, say_object
+from streams.store.cli.console import note, quoted, say, say_object
 from streams.store.cli.progress import Meter
+from streams.store.core.counts import number
 
 _WIDTH = 120
 """Characters of a text that are shown; `--json` and `--report` have all of them."""

@@ -29,6 +29,7 @@ from streams.store.cli import options
 from streams.store.cli.conflicts import show_conflict
 from streams.store.cli.console import note, quoted, say, say_object
 from streams.store.cli.options import UsageError
+from streams.store.core.counts import number
 
 
 def search(
@@ -248,7 +249,7 @@ def _write_hints(path: Path, asked: SearchRequest, result: SearchResult) -> None
     proposals = hints(asked.scope, result)
     lines = [EVENT.encode(proposal).decode() for proposal in proposals]
     options.write("--hints", path, "".join(f"{line}\n" for line in lines))
-    note(f"{len(proposals):,} proposals written to {path}")
+    note(f"{number(len(proposals), 'proposal')} written to {path}")
 
 
 def _show(result: SearchResult) -> None:

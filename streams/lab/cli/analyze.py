@@ -13,8 +13,9 @@ from streams.store.app import wiring
 from streams.store.app.reading import LogTarget, reading
 from streams.store.app.settings import Settings
 from streams.store.cli import options, rows
-from streams.store.cli.console import note, number, say, say_object
+from streams.store.cli.console import note, say, say_object
 from streams.store.cli.progress import Meter
+from streams.store.core.counts import number
 
 _STYLES = {"alert": "red", "high": "yellow", "healthy": "green"}
 
@@ -89,7 +90,10 @@ def _show_growth(growth: dict[str, Any]) -> None:
     say()
     reduction = growth["size_reduction"]
     spared = "" if reduction is None else f": {reduction:.1%} fewer than events"
-    say(f"{growth['events']:,} events, {growth['live']:,} memories live{spared}", style="bold")
+    say(
+        f"{number(growth['events'], 'event')}, {number(growth['live'], 'memory', 'memories')} live{spared}",
+        style="bold",
+    )
     for day in growth["days"]:
         say(
             f"{day['day']}  {day['events']:>10,} events {day['memories']:>10,} memories "
@@ -117,7 +121,7 @@ def _show_removal(name: str, one: dict[str, Any]) -> None:
 def _show_chains(chains: dict[str, Any], observations: float | None) -> None:
     say()
     say(
-        f"{chains['superseded']:,} retired, at most {chains['depth_max']} steps from the live one; "
+        f"{chains['superseded']:,} retired, at most {number(chains['depth_max'], 'step')} from the live one; "
         f"a live memory was seen {observations or 0:.2f} times on average"
     )
     if chains["without_live_successor"]:

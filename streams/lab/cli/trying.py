@@ -39,6 +39,7 @@ from streams.store.cli import asking, options, rows
 from streams.store.cli.console import note, quoted, say, say_object
 from streams.store.cli.options import UsageError
 from streams.store.cli.progress import Meter
+from streams.store.core.counts import number
 
 _LIMIT = 2_000
 """A minute or two on two cores, and enough rows to see what is typical."""
@@ -122,7 +123,7 @@ def try_(
         agreed = deciding.on_answers(all_answers, chosen)
     if save_answers is not None and not asks:
         _append(save_answers, [trying.row_of(one, None) for one in questions])
-        note(f"{save_answers}: {len(questions)} questions appended")
+        note(f"{save_answers}: {number(len(questions), 'question')} appended")
     fits = recommended(agreed, usual) if agreed else None
     made = _Made(tried, questions, labels, all_answers, agreed, fits)
     if as_json:
@@ -273,9 +274,9 @@ def _told(one: Example, policies_: int) -> Iterator[str]:
 def _ask(questions: Sequence[ComparedPair], saved: Path | None) -> dict[ComparedPair, str]:
     """Ask a person about one pair after the other; each answer is saved at once."""
     labels: dict[ComparedPair, str] = {}
-    for number, one in enumerate(questions, start=1):
+    for at, one in enumerate(questions, start=1):
         say()
-        say(f"{number} of {len(questions)}, scope {one.scope}", style="bold")
+        say(f"{at} of {len(questions)}, scope {one.scope}", style="bold")
         for line in asking.beside(_column("newer", one.newer), _column("older", one.older)):
             say(line)
         say()

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from streams.model.ports import Fatal
+from streams.store.core.counts import number
 
 
 class _Console(Console):
@@ -35,11 +36,6 @@ def say(line: str = "", style: str = "") -> None:
 def note(line: str, style: str = "dim") -> None:
     """Print a line on standard error: what is not the result."""
     err.print(Text(harmless(line), style=style))
-
-
-def number(count: int, one: str, several: str | None = None) -> str:
-    """Return a count with its noun: `1 scope`, `2 scopes`; `several` is `one` with an s."""
-    return f"{count:,} {one if count == 1 else several or f'{one}s'}"
 
 
 def more(count: int, one: str, several: str) -> None:

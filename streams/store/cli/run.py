@@ -33,10 +33,11 @@ from streams.store.app.embedding import ChosenModel
 from streams.store.app.processes import RunTally, embedded
 from streams.store.app.settings import Settings
 from streams.store.cli import options, rows
-from streams.store.cli.console import note, number, say, say_object
+from streams.store.cli.console import note, say, say_object
 from streams.store.cli.options import UsageError
 from streams.store.cli.progress import shown
 from streams.store.cli.rows import Rows
+from streams.store.core.counts import number
 
 _EVERYDAY = kinds_of(Change | Ignore)
 _SELDOM = kinds_of(Revision | Block)
