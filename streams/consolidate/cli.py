@@ -12,8 +12,9 @@ from streams.consolidate.app.consolidated import MEANS, ConsolidationPass
 from streams.consolidate.app.consolidating import ScopeSelection, consolidation
 from streams.store.app.reading import LogTarget
 from streams.store.cli import options
-from streams.store.cli.console import note, number, quoted, say, say_object
+from streams.store.cli.console import note, quoted, say, say_object
 from streams.store.cli.progress import Meter
+from streams.store.core.counts import number
 
 _WIDTH = 120
 """Characters of a text that are shown; `--json` and `--report` have all of them."""
@@ -32,9 +33,7 @@ def consolidate(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be joined.")
     ] = False,
-    report: Annotated[
-        Path | None, typer.Option("--report", metavar="FILE", help="Write what --json prints.")
-    ] = None,
+    report: Annotated[Path | None, options.output("--report", "Write what --json prints.")] = None,
     policy: options.Policy = None,
     where: options.ReadOptions,
 ) -> None:
@@ -50,12 +49,12 @@ def consolidate(
     signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on asyncio ends in order
     found = asyncio.run(_consolidate(source, asked, dry_run=dry_run))
     told = {"dry_run": dry_run, **found.as_json()}
-    if report is not None:
-        options.write("--report", report, json.dumps(told, indent=2, ensure_ascii=False) + "\n")
     if where.as_json:
         say_object(told)
     else:
         _show(told)
+    if report is not None:
+        options.write("--report", report, json.dumps(told, indent=2, ensure_ascii=False) + "\n")
 
 
 async def _consolidate(

@@ -25,10 +25,11 @@ from streams.store.app import policies, wiring
 from streams.store.app.dry_run import means
 from streams.store.app.settings import Settings
 from streams.store.cli import options, rows
-from streams.store.cli.console import note, number, quoted, say, say_object
+from streams.store.cli.console import note, quoted, say, say_object
 from streams.store.cli.options import UsageError
 from streams.store.cli.progress import Meter
 from streams.store.core.columns import GuessedColumns, NamedColumns
+from streams.store.core.counts import number
 
 _WIDTH = 120
 """Characters of a text that are shown; `--json` has all of them."""
@@ -55,10 +56,9 @@ def dedupe(
     *,
     out: Annotated[
         Path | None,
-        typer.Option(
+        options.output(
             "--out",
-            metavar="FILE",
-            help="Write a copy without duplicates: JSON Lines, or a table if it ends in .csv or .tsv.",
+            "Write a copy without duplicates: JSON Lines, or a table if it ends in .csv or .tsv.",
         ),
     ] = None,
     apply: Annotated[

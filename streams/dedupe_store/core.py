@@ -44,6 +44,7 @@ class ColumnAssignment:
             text=self.text or _first((self.guess.text, *_TEXTS), row) or _TEXTS[0],
             scope=self.scope or (SCOPE if scope is None else f"{{{scope}}}"),
             time=self.time or _first((self.guess.time, *_TIMES), row),
+            day_first=self.guess.day_first,
         )
 
 

@@ -64,9 +64,9 @@ def extract(
     ] = None,
     rejects: Annotated[
         Path | None,
-        typer.Option(
+        options.output(
             "--rejects",
-            help="Write turns set aside to this file, as dead letters. [OUT.rejects.jsonl]",
+            "Write turns set aside to this file, as dead letters. [OUT.rejects.jsonl]",
         ),
     ] = None,
     dry_run: Annotated[

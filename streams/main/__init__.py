@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from types import FrameType
 
 
@@ -19,11 +20,34 @@ def main() -> None:
     start()
 
 
+_CONTINUED = (
+    "run",
+    "extract",
+    "undo",
+    "forget",
+    "consolidate",
+    "store scrub",
+    "store replay",
+    "dead-letters requeue",
+    "memories-md import",
+    "model install",
+)
+"""The commands that keep what they have done, and then do the rest."""
+
+
+def interrupted(arguments: Sequence[str]) -> str:
+    """Return the message of a command that was interrupted; what a pipe has given is gone."""
+    called = " ".join(one for one in arguments if one != "--debug")
+    continues = called.startswith(_CONTINUED) and "-" not in arguments
+    more = "; run the same command again to continue" if continues else ""
+    return f"memsieve: interrupted{more}"
+
+
 def _interrupted(_signal: int, _frame: FrameType | None) -> None:
     """End at once: libraries turn an interrupt of their import into errors of their own.
 
     Nothing has to be put away; what a kill leaves, the next run goes on from.
     """
-    sys.stderr.write("memsieve: interrupted; run the same command again to continue\n")
+    sys.stderr.write(f"{interrupted(sys.argv[1:])}\n")
     sys.stderr.flush()
     os._exit(130)

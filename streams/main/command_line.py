@@ -21,7 +21,7 @@ EXIT_CODES = {
     7: "a server does not answer or rejects the request",
     8: "check --full found problems",
     9: "extract set turns aside",
-    130: "interrupted; the next run continues from there",
+    130: "interrupted; the message says if the same command continues",
 }
 
 _INTERRUPTED = 130

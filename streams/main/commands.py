@@ -338,7 +338,7 @@ MAINTAIN: Table = {
             "analyze": CommandEntry(
                 "lab.cli.analyze:analyze",
                 "Count near-duplicates, and show how a store has grown.",
-                "store",
+                "--store store",
             ),
             "optimize": CommandEntry(
                 "maintain.cli.optimize:optimize",

@@ -1,8 +1,10 @@
 """The message and the exit code of a failure."""
 
+import sys
 import traceback
 
 from streams.lab.app.labelled import Unmeasurable
+from streams.main import interrupted
 from streams.store.app.cluster_client import Interrupted
 from streams.store.app.failures import Failure, failure_of
 from streams.store.cli.console import note
@@ -22,7 +24,7 @@ def tell(error: Exception, *, debug: bool) -> int:
 
 def tell_interrupted() -> None:
     """Tell that a command was interrupted before it was done."""
-    note("memsieve: interrupted; run the same command again to continue", style="red")
+    note(interrupted(sys.argv[1:]), style="red")
 
 
 def _exit_code(error: Exception) -> int:

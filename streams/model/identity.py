@@ -136,6 +136,11 @@ def answer_id(review: str, verdict: str, author: str) -> EventId:
     return EventId(_derived("answer", review, verdict, author))
 
 
+def update_id(review: str, new: MemoryId, author: str) -> EventId:
+    """Return the id of an update's answer, by which it is told from one that a person gave."""
+    return answer_id(review, f"contradicts {new}", author)
+
+
 def retirement_id(scope: ScopeName, reason: str, memories: Iterable[Target]) -> EventId:
     """Return the id of a request to end memories; one id for the same versions and reason."""
     versions = sorted(f"{one.memory_id}/{one.version}" for one in memories)

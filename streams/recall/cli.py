@@ -29,6 +29,7 @@ from streams.store.cli import options
 from streams.store.cli.conflicts import show_conflict
 from streams.store.cli.console import note, quoted, say, say_object
 from streams.store.cli.options import UsageError
+from streams.store.core.counts import number
 
 
 def search(
@@ -78,10 +79,8 @@ def search(
     ] = None,
     hints_file: Annotated[
         Path | None,
-        typer.Option(
-            "--hints",
-            metavar="FILE",
-            help="Write the groups of one fact as events that propose to merge them.",
+        options.output(
+            "--hints", "Write the groups of one fact as events that propose to merge them."
         ),
     ] = None,
     across: Annotated[
@@ -244,7 +243,7 @@ def _write_hints(path: Path, asked: SearchRequest, result: SearchResult) -> None
     proposals = hints(asked.scope, result)
     lines = [EVENT.encode(proposal).decode() for proposal in proposals]
     options.write("--hints", path, "".join(f"{line}\n" for line in lines))
-    note(f"{len(proposals):,} proposals written to {path}")
+    note(f"{number(len(proposals), 'proposal')} written to {path}")
 
 
 def _show(result: SearchResult) -> None:
@@ -260,7 +259,7 @@ def _show(result: SearchResult) -> None:
     if not result.entries:
         say("nothing found")
     if result.beyond:
-        note(f"{result.beyond:,} more memories are similar: raise --limit to see them")
+        note("the scope has more memories, less like the query: raise --limit to see them")
     for silent in result.degraded:
         note(f"no answer from {silent}", style="yellow")
 

@@ -138,7 +138,8 @@ class Loader:
     ) -> LoadedEntries:
         """Return the entries nearest to the query; fetch more if repeats leave too few."""
         [query] = await embedder.embed([wanted.query])
-        fetch = wanted.limit * (OVER_FETCH if wanted.how.deduplicate else 1)
+        # One more than is shown tells whether a larger limit would show more.
+        fetch = wanted.limit * OVER_FETCH if wanted.how.deduplicate else wanted.limit + 1
         pairs_left = self._bounds.pairs_max
         while True:
             fetch = min(fetch, self._bounds.candidates_max)

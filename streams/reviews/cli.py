@@ -25,6 +25,7 @@ from streams.store.app.requests import author_of, open_client
 from streams.store.cli import asking, options
 from streams.store.cli.console import more, note, quoted, say, say_json, say_line, say_object
 from streams.store.cli.replies import places
+from streams.store.core.counts import number
 
 _TEXT_WIDTH = 36
 
@@ -111,7 +112,7 @@ def answer(
 def export(
     *,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Write the pairs here. [standard output]")
+        Path | None, options.output("--out", "Write the pairs here. [standard output]")
     ] = None,
     scope: options.ScopeBelow = None,
     where: options.LogOptions,
@@ -125,7 +126,7 @@ def export(
     else:
         lines = (f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
         options.write("--out", out, "".join(lines))
-    note(f"{len(rows):,} answered questions")
+    note(number(len(rows), "answered question"))
 
 
 class _Desk:

@@ -8,12 +8,12 @@ from schemas.events import Answer, Remember, Seen
 from schemas.memories import Memory
 from streams.clock.system import SystemClock
 from streams.model.identity import (
-    answer_id,
     content_key,
     decision_id,
     memory_id,
     named_memory_id,
     review_id,
+    update_id,
 )
 from streams.model.observed import believed
 from streams.store.app.client import Client, Response, decisions_of
@@ -94,7 +94,7 @@ def stands(event: Remember, memory: Memory, author: str, known: Memory | None = 
         else Seen(memory_id=known.id, content_key=known.content_key)
     )
     return Answer(
-        event_id=answer_id(review, f"contradicts {new.memory_id}", author),
+        event_id=update_id(review, new.memory_id, author),
         scope=event.scope,
         review_id=review,
         newer=new,

@@ -13,20 +13,23 @@ from streams.store.app import wiring
 from streams.store.app.reading import LogTarget, read
 from streams.store.app.settings import Settings
 from streams.store.cli import options, rows
-from streams.store.cli.console import note, number, say, say_object
+from streams.store.cli.console import note, say, say_object
 from streams.store.cli.progress import Meter
+from streams.store.core.counts import number
 
 _STYLES = {"alert": "red", "high": "yellow", "healthy": "green"}
 
 
 def analyze(
     source: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="STORE|FILE", help="A store, or a file of rows with text and scope."
+            metavar="STORE|FILE",
+            help="A store, or a file of rows with text and scope. [the store of --store]",
         ),
-    ],
+    ] = None,
     *,
+    store: options.Store = None,
     model: options.Model = None,
     config: options.Config = None,
     as_json: options.AsJson = False,
@@ -37,14 +40,15 @@ def analyze(
     removals (5 to 20 % is usual, over 50 % is too much), and whether a live memory stands for each
     superseded one.
     """
-    settings = options.load(config, embedder__model=model)
+    if source is not None and store is not None:
+        raise options.UsageError(f"{source} and --store {store} are two places: give one of them")
+    if source is not None and Path(source).is_dir():
+        source, store = None, Path(source)
+    settings = options.load(config, store=store, embedder__model=model)
     started = time.perf_counter()
     found = (
-        read(
-            LogTarget.of_store(settings.model_copy(update={"store": Path(source)})),
-            analysis.of_store,
-        )
-        if Path(source).is_dir()
+        read(LogTarget.of_store(settings), analysis.of_store)
+        if source is None
         else asyncio.run(_of_file(source, settings))
     )
     seconds = time.perf_counter() - started
@@ -85,7 +89,10 @@ def _show_growth(growth: dict[str, Any]) -> None:
     say()
     reduction = growth["size_reduction"]
     spared = "" if reduction is None else f": {reduction:.1%} fewer than events"
-    say(f"{growth['events']:,} events, {growth['live']:,} memories live{spared}", style="bold")
+    say(
+        f"{number(growth['events'], 'event')}, {number(growth['live'], 'memory', 'memories')} live{spared}",
+        style="bold",
+    )
     for day in growth["days"]:
         say(
             f"{day['day']}  {day['events']:>10,} events {day['memories']:>10,} memories "
@@ -113,7 +120,7 @@ def _show_removal(name: str, one: dict[str, Any]) -> None:
 def _show_chains(chains: dict[str, Any], observations: float | None) -> None:
     say()
     say(
-        f"{chains['superseded']:,} retired, at most {chains['depth_max']} steps from the live one; "
+        f"{chains['superseded']:,} retired, at most {number(chains['depth_max'], 'step')} from the live one; "
         f"a live memory was seen {observations or 0:.2f} times on average"
     )
     if chains["without_live_successor"]:

@@ -41,7 +41,7 @@ def calibrate(
     ] = 0.01,
     name: Annotated[str, typer.Option("--name", help="The policy's name.")] = "calibrated",
     out: Annotated[
-        Path | None, typer.Option("--out", help="Write the policy here. [standard output]")
+        Path | None, options.output("--out", "Write the policy here. [standard output]")
     ] = None,
     policy: options.Policy = None,
     model: options.Model = None,

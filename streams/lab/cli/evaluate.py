@@ -20,6 +20,7 @@ from streams.store.app.settings import Settings
 from streams.store.cli import options, rows
 from streams.store.cli.console import note, say, say_object
 from streams.store.cli.progress import Meter
+from streams.store.core.counts import number
 from streams.store.world.extras import require
 
 _REFUSED_SHOWN = 10
@@ -41,11 +42,11 @@ def evaluate(
     policy: options.Policy = None,
     model: options.Model = None,
     html: Annotated[
-        Path | None, typer.Option("--html", help="Write an HTML report, in one file.")
+        Path | None, options.output("--html", "Write an HTML report, in one file.")
     ] = None,
     rows_to: Annotated[
         Path | None,
-        typer.Option("--rows", help="Write each row with its decision, as lines of JSON."),
+        options.output("--rows", "Write each row with its decision, as lines of JSON."),
     ] = None,
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, help="Read at most this many rows per file.")
@@ -103,7 +104,7 @@ async def _evaluate(found: LabelledRows, policy: Policy, settings: Settings) -> 
 def _show(made: Evaluation) -> None:
     say(f"{made.policy} with {made.model}", style="bold")
     say(
-        f"{made.read:,} rows read, {len(made.rows):,} measured, {made.skipped:,} without a label"
+        f"{number(made.read, 'row')} read, {len(made.rows):,} measured, {made.skipped:,} without a label"
         f"{f', {made.rejected:,} rejected' if made.rejected else ''}"
     )
     say()
@@ -118,7 +119,7 @@ def _show(made: Evaluation) -> None:
     if made.growth is not None:
         told = made.growth.as_json()
         say(
-            f"{told['memories_before']:,} events became {told['memories_after']:,} memories, in "
+            f"{number(told['memories_before'], 'event')} became {number(told['memories_after'], 'memory', 'memories')}, in "
             f"{made.growth.seconds:,.1f} s ({told['duration']})"
         )
     _show_groups("set", made.by(lambda row: row.set))

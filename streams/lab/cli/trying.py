@@ -39,6 +39,7 @@ from streams.store.cli import asking, options, rows
 from streams.store.cli.console import note, quoted, say, say_object
 from streams.store.cli.options import UsageError
 from streams.store.cli.progress import Meter
+from streams.store.core.counts import number
 
 _LIMIT = 2_000
 """A minute or two on two cores, and enough rows to see what is typical."""
@@ -82,10 +83,9 @@ def try_(
     ] = None,
     save_answers: Annotated[
         Path | None,
-        typer.Option(
+        options.output(
             "--save-answers",
-            metavar="FILE",
-            help="Append the answers as labelled pairs, or without --ask the questions.",
+            "Append the answers as labelled pairs, or without --ask the questions.",
         ),
     ] = None,
     model: options.Model = None,
@@ -106,8 +106,6 @@ def try_(
     for one in chosen.values():
         policies.require_model(one, wiring.named_model(settings.embedder))
     asks = _asks(ask, files, as_json=as_json)
-    if save_answers is not None and not save_answers.parent.is_dir():
-        raise UsageError(f"--save-answers {save_answers}: there is no such directory")
     given = [] if answers is None else _given(answers)
     opened = [(one.source, one.mapping) for one in columns.opened(files, scope)]
     taken = trying.take(opened, limit, SystemClock())
@@ -125,7 +123,7 @@ def try_(
         agreed = deciding.on_answers(all_answers, chosen)
     if save_answers is not None and not asks:
         _append(save_answers, [trying.row_of(one, None) for one in questions])
-        note(f"{save_answers}: {len(questions)} questions appended")
+        note(f"{save_answers}: {number(len(questions), 'question')} appended")
     fits = recommended(agreed, usual) if agreed else None
     made = _Made(tried, questions, labels, all_answers, agreed, fits)
     if as_json:
@@ -228,6 +226,8 @@ def _tell_what_was_read(taken: TrialInput, limit: int) -> None:
     """Say what is left out and why. Raises UsageError where no row can be used."""
     if taken.refused and not taken.events:
         raise UsageError(f"no row could be used, such as {taken.refused[0]}")
+    if not taken.events:
+        raise UsageError("there are no rows to try the policies on")
     tell_refused(taken.refused, _SHOWN)
     if taken.more:
         note(f"stopped after {limit:,} rows, and there are more: raise --limit", style="yellow")
@@ -274,9 +274,9 @@ def _told(one: Example, policies_: int) -> Iterator[str]:
 def _ask(questions: Sequence[ComparedPair], saved: Path | None) -> dict[ComparedPair, str]:
     """Ask a person about one pair after the other; each answer is saved at once."""
     labels: dict[ComparedPair, str] = {}
-    for number, one in enumerate(questions, start=1):
+    for at, one in enumerate(questions, start=1):
         say()
-        say(f"{number} of {len(questions)}, scope {one.scope}", style="bold")
+        say(f"{at} of {len(questions)}, scope {one.scope}", style="bold")
         for line in asking.beside(_column("newer", one.newer), _column("older", one.older)):
             say(line)
         say()

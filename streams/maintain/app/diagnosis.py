@@ -18,6 +18,7 @@ from streams.store.app import policies, wiring
 from streams.store.app.embedding import settings_of
 from streams.store.app.reading import LogTarget, StoreReader, ends
 from streams.store.app.settings import Settings
+from streams.store.core.counts import number
 from streams.store.world.store_directory import StoreDirectory
 
 Examiner = Callable[[Settings], Awaitable[str]]
@@ -92,7 +93,7 @@ async def _log(settings: Settings) -> str:
                 )
         waiting = await _waiting(log)
     later = "; the next run does that" if any(waiting) else ""
-    return f"{len(TOPICS)} topics of {partitions} partition(s), {_told(*waiting)}{later}"
+    return f"{len(TOPICS)} topics of {number(partitions, 'partition')}, {_told(*waiting)}{later}"
 
 
 async def _waiting(log: Log) -> tuple[int, int]:
@@ -102,7 +103,7 @@ async def _waiting(log: Log) -> tuple[int, int]:
 
 
 def _told(undecided: int, unapplied: int) -> str:
-    return f"{undecided:,} events to decide, {unapplied:,} records to apply"
+    return f"{number(undecided, 'event')} to decide, {number(unapplied, 'record')} to apply"
 
 
 async def _behind(log: Log, group: str, topic: Topic) -> int:
@@ -116,14 +117,14 @@ async def _behind(log: Log, group: str, topic: Topic) -> int:
 
 async def _topics(settings: Settings) -> str:
     partitions = await wiring.partitions(settings.kafka)
-    return f"{len(TOPICS)} topics, {partitions} partition(s) of turns, events and decisions"
+    return f"{len(TOPICS)} topics, {number(partitions, 'partition')} of turns, events and decisions"
 
 
 async def _groups(settings: Settings) -> str:
     log = wiring.kafka_log(settings)
     try:
         turns = await _behind(log, EXTRACTOR_GROUP, TURNS)
-        return f"{turns:,} turns to extract from, {_told(*await _waiting(log))}"
+        return f"{number(turns, 'turn')} to extract from, {_told(*await _waiting(log))}"
     finally:
         await log.close()
 
@@ -184,7 +185,9 @@ async def _compared(index: Index, log: SearchableLog, place: str, remedy: str) -
             f"{min(differing)}); delete it and {remedy}: it is rebuilt from the log"
         )
     live = sum(stored.memory.live for stored in found.values())
-    return f"{live:,} memories, {len(found) - live:,} retired, all as the log says"
+    return (
+        f"{number(live, 'memory', 'memories')}, {len(found) - live:,} retired, all as the log says"
+    )
 
 
 def _same(expected: StoredMemory | None, found: StoredMemory | None) -> bool:

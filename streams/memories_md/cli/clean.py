@@ -19,6 +19,7 @@ from streams.store.cli import options
 from streams.store.cli.console import note, quoted, say, say_object
 from streams.store.cli.options import UsageError
 from streams.store.cli.progress import Meter
+from streams.store.core.counts import number
 
 NO_ENTRIES = (
     "it has no entries; an entry is a line `**[NOTE] Title**` with its text in the next line, below "
@@ -108,7 +109,9 @@ def _write(
 
 
 def _show(told: dict[str, Any]) -> None:
-    say(f"{told['file']}: {told['entries']:,} entries, {told['policy']}, {told['model']}")
+    say(
+        f"{told['file']}: {number(told['entries'], 'entry', 'entries')}, {told['policy']}, {told['model']}"
+    )
     for location in told["locations"]:
         say()
         say(
@@ -147,7 +150,7 @@ def _close(told: dict[str, Any]) -> None:
     say()
     back = f", {told['brought_back']:,} brought back" if told["brought_back"] else ""
     say(
-        f"{told['live_before']:,} live entries, {told['removed']:,} said by others{back}: "
+        f"{number(told['live_before'], 'live entry', 'live entries')}, {told['removed']:,} said by others{back}: "
         f"{told['live_after']:,} afterwards{_share(told['reduction_entries'])}",
         style="bold",
     )

@@ -28,8 +28,9 @@ from streams.store.app import embedding, policies
 from streams.store.app.processes import embedded
 from streams.store.app.reading import LogTarget, reading
 from streams.store.cli import options
-from streams.store.cli.console import note, number, quoted, say, say_object
+from streams.store.cli.console import note, quoted, say, say_object
 from streams.store.cli.options import UsageError
+from streams.store.core.counts import number
 from streams.store.world.store_directory import StoreDirectory
 
 _PROBLEMS_MAX = 50
@@ -49,7 +50,7 @@ def import_(
     world: World = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="EVENTS.jsonl", help="Write the events here instead."),
+        options.output("--out", "Write the events here instead.", "EVENTS.jsonl"),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be imported.")
@@ -117,7 +118,7 @@ def export_md(
         )
         return
     how = ("would be " if dry_run else "") + "written" if exported.changed else "unchanged"
-    say(f"{file} {how}: {exported.memories:,} memories")
+    say(f"{file} {how}: {number(exported.memories, 'memory', 'memories')}")
 
 
 def _entries(file: Path, source: LogTarget, *, everything: bool) -> Entries:

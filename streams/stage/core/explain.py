@@ -25,6 +25,7 @@ from schemas.decisions import (
 )
 from schemas.events import Answer
 from schemas.memories import Memory, Standing
+from streams.model.identity import update_id
 from streams.model.policy import Act, Policy, Rules
 from streams.model.verdict import FOREIGN, of_one_memory
 from streams.model.wordings import other_than_shown
@@ -106,8 +107,10 @@ def why(decision: Decision) -> str:
 
 
 def _answered(event: Answer, reason: Reason) -> str:
-    """Return who answered what about two memories, and whether that came too late."""
+    """Return who answered what about two memories, or updated one, and whether it came too late."""
     late = ", but the memories have changed since" if reason is Reason.ANSWERED_TOO_LATE else ""
+    if event.event_id == update_id(event.review_id, event.newer.memory_id, event.author):
+        return f"{event.author} asked for this update{late}"
     return f"{event.author} answered that {_ANSWER[event.verdict]}{late}"
 
 

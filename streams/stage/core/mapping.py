@@ -30,13 +30,15 @@ class FieldMapping:
     """The columns that hold an event's parts.
 
     `scope` is a template: `locomo/{sample}/{speaker}` fills in two columns. If `id` or `time` is
-    None, a column named event_id or occurred_at is used if there is one.
+    None, a column named event_id or occurred_at is used if there is one. `day_first` is the order
+    of the column's dates, such as 03.04.2026: None if that is unknown.
     """
 
     text: str = "text"
     scope: str = "{scope}"
     id: str | None = None
     time: str | None = None
+    day_first: bool | None = None
 
     def __post_init__(self) -> None:
         columns_of(self.scope)
@@ -60,7 +62,9 @@ def event_fields(row: Mapping[str, Any], mapping: FieldMapping) -> dict[str, Any
     if mapping.id or id_column in row:
         event["event_id"] = _name(row, id_column)
     if mapping.time or time_column in row:
-        event["occurred_at"] = moment(_column(row, time_column), time_column).isoformat()
+        event["occurred_at"] = moment(
+            _column(row, time_column), time_column, day_first=mapping.day_first
+        ).isoformat()
     used = {*scope_columns, mapping.text, id_column, time_column}
     rest = {name: value for name, value in row.items() if name not in used and value != ""}
     own = {name: rest.pop(name) for name in list(rest) if name in OWN and name not in event}
@@ -74,18 +78,18 @@ def event_fields(row: Mapping[str, Any], mapping: FieldMapping) -> dict[str, Any
     return event
 
 
-def moment(value: object, column: str) -> datetime:
+def moment(value: object, column: str, *, day_first: bool | None = None) -> datetime:
     """Parse a time: ISO 8601, Unix seconds or milliseconds, or a date as people write it.
 
     A time without a zone is UTC. Raises Unreadable if the value is no time, or if its date is
-    incomplete or ambiguous.
+    incomplete, or ambiguous where it is not known whether the day comes first.
     """
     try:
         if isinstance(value, int | float) and not isinstance(value, bool):
             seconds = value / 1000 if abs(value) >= _MILLISECONDS_FROM else value
             return datetime.fromtimestamp(seconds, UTC)
         if isinstance(value, str):
-            found = _written(value.strip(), column)
+            found = _written(value.strip(), column, day_first=day_first)
             return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError, OSError, dates.UnknownTimezoneWarning) as error:
         if isinstance(error, Unreadable):
@@ -94,11 +98,30 @@ def moment(value: object, column: str) -> datetime:
     raise _no_time(column)
 
 
+def days_first(values: Iterable[object]) -> bool | None:
+    """Return whether the days come first in a column's dates; None if none shows it, or two differ.
+
+    25.04.2026 shows it, 03.04.2026 does not.
+    """
+    dates_ = (_IN_NUMBERS.search(value) for value in values if isinstance(value, str))
+    days = {
+        (int(found["first"]) > _MONTHS, int(found["second"]) > _MONTHS)
+        for found in dates_
+        if found is not None
+    }
+    telling = days - {(False, False), (True, True)}
+    return telling.pop()[0] if len(telling) == 1 else None
+
+
+_MONTHS = 12
+_IN_NUMBERS = re.compile(r"(?<!\d)(?P<first>\d{1,2})([./-])(?P<second>\d{1,2})\2\d{2}")
+
+
 _TWO_DAYS = (datetime(2001, 1, 1, tzinfo=None), datetime(2002, 2, 2, tzinfo=None))  # noqa: DTZ001
 """Defaults for dateutil: if the result depends on them, the text lacks a part of the date."""
 
 
-def _written(text: str, column: str) -> datetime:
+def _written(text: str, column: str, *, day_first: bool | None) -> datetime:
     if _UNIX.fullmatch(text):
         return moment(float(text), column)
     with suppress(ValueError):
@@ -109,9 +132,9 @@ def _written(text: str, column: str) -> datetime:
         european = dates.parse(text, default=_TWO_DAYS[0], dayfirst=True)
     if found != filled:
         raise Unreadable(f"column {column} is not a full date; write year, month and day", column)
-    if found != european:
+    if found != european and day_first is None:
         raise Unreadable(f"column {column} is ambiguous; write 2026-03-14", column)
-    return found
+    return european if day_first else found
 
 
 _UNIX = re.compile(r"\d{10}(?:\.\d+)?|\d{13}")

@@ -11,10 +11,13 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from streams.model.ports import Fatal
+from streams.store.core.counts import number
+
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Leave it to `_a_reader_may_leave`: a reader that has seen enough is no error."""
+        """Leave it to `_to_standard_output`: a reader that has seen enough is no error."""
         raise BrokenPipeError
 
 
@@ -26,18 +29,13 @@ _STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 def say(line: str = "", style: str = "") -> None:
     """Print a line on standard output."""
-    with _a_reader_may_leave():
+    with _to_standard_output():
         out.print(Text(harmless(line), style=style))
 
 
 def note(line: str, style: str = "dim") -> None:
     """Print a line on standard error: what is not the result."""
     err.print(Text(harmless(line), style=style))
-
-
-def number(count: int, one: str, several: str | None = None) -> str:
-    """Return a count with its noun: `1 scope`, `2 scopes`; `several` is `one` with an s."""
-    return f"{count:,} {one if count == 1 else several or f'{one}s'}"
 
 
 def more(count: int, one: str, several: str) -> None:
@@ -48,7 +46,7 @@ def more(count: int, one: str, several: str) -> None:
 
 def say_json(items: Iterable[Any]) -> None:
     """Print a JSON array, an element a line; never holds more than one element."""
-    with _a_reader_may_leave():
+    with _to_standard_output():
         sys.stdout.write("[")
         for count, item in enumerate(items):
             sys.stdout.write(",\n" if count else "\n")
@@ -58,32 +56,37 @@ def say_json(items: Iterable[Any]) -> None:
 
 def say_line(item: Any) -> None:  # noqa: ANN401 - any JSON value
     """Print one JSON value on a line, at once."""
-    with _a_reader_may_leave():
+    with _to_standard_output():
         sys.stdout.write(json.dumps(item, ensure_ascii=sys.stdout.isatty()) + "\n")
 
 
 def say_object(item: Any) -> None:  # noqa: ANN401 - any JSON value
     """Print one JSON value."""
-    with _a_reader_may_leave():
+    with _to_standard_output():
         sys.stdout.write(json.dumps(item, ensure_ascii=sys.stdout.isatty(), indent=2) + "\n")
 
 
 def say_bytes(data: bytes) -> None:
     """Write bytes to standard output as they are: only where that is no terminal."""
-    with _a_reader_may_leave():
+    with _to_standard_output():
         sys.stdout.buffer.write(data)
 
 
 @contextmanager
-def _a_reader_may_leave() -> Generator[None]:
-    """End quietly where whoever reads our output, such as `head`, has seen enough."""
+def _to_standard_output() -> Generator[None]:
+    """End quietly where whoever reads our output, such as `head`, has seen enough.
+
+    Raises Fatal where it cannot be written, as on a full disk.
+    """
     try:
         yield
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:
         # What is still buffered must not fail once more when the process ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        if isinstance(error, BrokenPipeError):
+            sys.exit(0)
+        raise Fatal(f"standard output cannot be written: {error.strerror}") from error
 
 
 def harmless(text: str) -> str:

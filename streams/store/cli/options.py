@@ -1,5 +1,6 @@
 """The options that several commands share."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,6 +23,28 @@ from streams.store.flow.past import Bound
 Store = Annotated[
     Path | None, typer.Option("--store", help="The store's directory. [memsieve-store]")
 ]
+
+
+def _writable(param: typer.CallbackParam, path: Path | None) -> Path | None:
+    """Raise UsageError where a file cannot be written, before any work is done for it."""
+    if path is None:
+        return None
+    if path.is_dir():
+        problem = "it is a directory"
+    elif not path.parent.is_dir():
+        problem = f"there is no directory {path.parent}"
+    elif not os.access(path if path.exists() else path.parent, os.W_OK):
+        problem = "it may not be written"
+    else:
+        return path
+    raise UsageError(f"{param.opts[0]} {path}: {problem}; name another file")
+
+
+def output(name: str, help_: str, metavar: str = "FILE") -> Any:  # noqa: ANN401 - typer's own kind
+    """Return the option of a file that a command writes at its end."""
+    return typer.Option(name, metavar=metavar, help=help_, callback=_writable)
+
+
 Policy = Annotated[
     str | None,
     typer.Option(

@@ -107,7 +107,10 @@ class RowOptions:
         """
         named = self.named(scope)
         exports = named.text is named.id is named.time is None
-        return [_read_as(one, named) for one in sources(files, self.format_, exports=exports)]
+        remedy = "" if self.format_ else "; or give --format csv if it is a table"
+        return [
+            _read_as(one, named, remedy) for one in sources(files, self.format_, exports=exports)
+        ]
 
 
 def _one_scope(name: str) -> str:
@@ -165,8 +168,8 @@ def foreign(source: FileSource, named: NamedColumns, scope: str) -> GuessedColum
     return guess
 
 
-def _read_as(source: FileSource, named: NamedColumns) -> Rows:
-    rows = _sampled(source)
+def _read_as(source: FileSource, named: NamedColumns, remedy: str) -> Rows:
+    rows = _sampled(source, remedy)
     guess, scope = GuessedColumns(), FieldMapping.scope
     if rows and not _are_ours(rows, named):
         _require_columns(source, rows, named)
@@ -185,8 +188,11 @@ def _are_ours(rows: Sequence[Row], named: NamedColumns) -> bool:
     return named == NamedColumns() and are_events(rows)
 
 
-def _sampled(source: FileSource) -> list[Row]:
-    """Return the rows of a file's beginning. Raises UsageError where none can be read."""
+def _sampled(source: FileSource, remedy: str = "") -> list[Row]:
+    """Return the rows of a file's beginning. Raises UsageError where none can be read.
+
+    `remedy` is what else may help where a file is taken for JSON Lines.
+    """
     try:
         lines = source.sample()
     except Fatal as error:
@@ -195,6 +201,7 @@ def _sampled(source: FileSource) -> list[Row]:
     if lines and not rows:
         raise UsageError(
             f"{source.place}: no row can be read, such as line {lines[0].number}: {lines[0].row}"
+            + (remedy if source.shape.layout == "jsonl" else "")
         )
     return rows
 
@@ -202,13 +209,18 @@ def _sampled(source: FileSource) -> list[Row]:
 def _require_columns(source: FileSource, rows: Sequence[Row], named: NamedColumns) -> None:
     """Raise UsageError where a column that an option names is in no row."""
     there = columns_in(rows)
+    export = source.export
+    own = there if export is None else [one for one in export.for_a_scope if one in there]
     for part, column in named.columns():
         if column not in there:
-            meant = alike(column, there) or _instead(rows, named, part)
+            meant = alike(column, own) or (_instead(rows, named, part) if export is None else None)
             asked = f"did you mean {_option(part, column, meant, named)}? " if meant else ""
-            raise UsageError(
-                f"{source.place} has no column {column}: {asked}The columns are {listed(there)}"
+            which = (
+                "The columns are"
+                if export is None
+                else f"It is an export of {export.name}; a scope can be made of"
             )
+            raise UsageError(f"{source.place} has no column {column}: {asked}{which} {listed(own)}")
 
 
 def _instead(rows: Sequence[Row], named: NamedColumns, part: str) -> str | None:
@@ -257,7 +269,7 @@ def _tell(
     source: FileSource, guess: GuessedColumns, named: NamedColumns, mapping: FieldMapping | None
 ) -> None:
     """Say in one line what was not said, and cannot be seen at once."""
-    said = (_taken(guess, named, mapping), _read(source), _untimed(guess))
+    said = (_taken(guess, named, mapping), _read(source), _dated(guess))
     if told := "; ".join(filter(None, said)):
         note(f"{source.place}: {told}")
 
@@ -288,7 +300,9 @@ def _read(source: FileSource) -> str:
     return f"read as {', '.join(how)}" if how else ""
 
 
-def _untimed(guess: GuessedColumns) -> str:
+def _dated(guess: GuessedColumns) -> str:
+    if guess.day_first is not None:
+        return f"dates are read with the {'day' if guess.day_first else 'month'} first"
     if guess.no_time is None:
         return ""
     if not guess.timed:

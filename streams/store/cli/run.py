@@ -33,10 +33,11 @@ from streams.store.app.embedding import ChosenModel
 from streams.store.app.processes import RunTally, embedded
 from streams.store.app.settings import Settings
 from streams.store.cli import options, rows
-from streams.store.cli.console import note, number, say, say_object
+from streams.store.cli.console import note, say, say_object
 from streams.store.cli.options import UsageError
 from streams.store.cli.progress import shown
 from streams.store.cli.rows import Rows
+from streams.store.core.counts import number
 
 _EVERYDAY = kinds_of(Change | Ignore)
 _SELDOM = kinds_of(Revision | Block)
@@ -55,7 +56,7 @@ def run(
     scope: rows.OneScope = None,
     metrics: Annotated[
         Path | None,
-        typer.Option("--metrics", metavar="FILE", help="Write counts and times as JSON."),
+        options.output("--metrics", "Write counts and times as JSON."),
     ] = None,
     log: Annotated[
         str | None,
@@ -79,20 +80,20 @@ def run(
         index__kind=index,
         logging__decisions=log,
     )
-    if metrics is not None and not metrics.parent.is_dir():
-        raise UsageError(f"--metrics {metrics}: there is no directory {metrics.parent}")
     given = columns.opened(files, scope)
     chosen = embedding.for_store(settings, note)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on asyncio ends in order
     tally, figures, seconds = asyncio.run(_run(chosen, given))
-    if metrics is not None:
-        written = {"timestamp": SystemClock().now().isoformat(), **figures}
-        options.write("--metrics", metrics, json.dumps(written, indent=2) + "\n")
     if as_json:
         say_object(summary(tally, seconds))
     else:
         _close(tally, seconds, settings)
-    if tally.rows and tally.dead_letters == tally.rows:
+    if metrics is not None:
+        written = {"timestamp": SystemClock().now().isoformat(), **figures}
+        options.write("--metrics", metrics, json.dumps(written, indent=2) + "\n")
+    if not tally.rows:
+        note(f"there are no rows in {', '.join(one.source.place for one in given)}", style="yellow")
+    elif tally.dead_letters == tally.rows:
         raise UsageError(f"no row could be used: see {_letters(settings)}")
     if tally.dead_letters > tally.rows / 2:
         note(

@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
+from functools import cached_property, partial
 from itertools import islice
 from typing import Any
 
 from schemas.codec import Unreadable
 from schemas.decisions import kinds_of
 from schemas.events import Event
-from streams.stage.core.mapping import OWN, FieldMapping, columns_of, moment
+from streams.stage.core.mapping import OWN, FieldMapping, columns_of, days_first, moment
 
 Row = Mapping[str, Any]
 
@@ -78,6 +79,7 @@ class NamedColumns:
 class GuessedColumns:
     """The columns that hold an event's parts; None if no column certainly does.
 
+    `day_first` is the order of the dates in the column of the time, named or guessed.
     `perhaps_scope` lists candidates for the scope if none is certain. `no_time` is a column named
     like a time of which too few rows hold one, and `timed` their share.
     """
@@ -86,6 +88,7 @@ class GuessedColumns:
     scope: str | None = None
     id: str | None = None
     time: str | None = None
+    day_first: bool | None = None
     perhaps_scope: tuple[str, ...] = ()
     no_time: str | None = None
     timed: float = 0.0
@@ -117,20 +120,23 @@ def guessed(rows: Sequence[Row], named: NamedColumns) -> GuessedColumns:
     A column with memsieve's own name for a part is that part, whatever it holds.
     """
     sample = list(islice(rows, _ROWS_MAX))
-    open_ = _Open([_Column(name, sample) for name in columns_in(sample)], named)
+    columns = {name: _Column(name, sample) for name in columns_in(sample)}
+    open_ = _Open(list(columns.values()), named)
     time = open_.take(named.time, "occurred_at", _time)
     identity = open_.take(named.id, "event_id", _id)
     text = open_.take(named.text, "text", _text)
     scope = open_.take(named.scope, "scope", _scope)
     no_time = None if time or named.time else _first(open_.columns, _TIMES)
+    timed = columns.get(named.time or time or "")
     return GuessedColumns(
         text=text,
         scope=scope,
         id=identity,
         time=time,
+        day_first=None if timed is None else timed.day_first,
         perhaps_scope=() if scope or named.scope else open_.labels(),
         no_time=no_time,
-        timed=next((one.share(_is_time) for one in open_.columns if one.name == no_time), 0.0),
+        timed=0.0 if no_time is None else columns[no_time].timed,
     )
 
 
@@ -151,6 +157,7 @@ def mapping_of(
         scope=named.scope or (f"{{{guess.scope}}}" if guess.scope else scope),
         id=named.id or _unless(guess.id, "event_id"),
         time=named.time or _unless(guess.time, "occurred_at"),
+        day_first=guess.day_first,
     )
     return None if named == NamedColumns() and found == FieldMapping() and not kinds else found
 
@@ -172,6 +179,16 @@ class _Column:
     def share(self, holds: Callable[[Any], bool]) -> float:
         """Return the share of all rows whose value satisfies `holds`."""
         return sum(map(holds, self.values)) / self.rows
+
+    @cached_property
+    def day_first(self) -> bool | None:
+        """Whether the days come first in its dates; None if that is unknown."""
+        return days_first(self.values)
+
+    @cached_property
+    def timed(self) -> float:
+        """The share of all rows that hold a time."""
+        return self.share(partial(_is_time, day_first=self.day_first))
 
     @property
     def different(self) -> int:
@@ -241,8 +258,8 @@ def _id(columns: list[_Column]) -> str | None:
 
 def _time(columns: list[_Column]) -> str | None:
     """Return a column named like a time, or else the only one in which each row has a date."""
-    dated = [one for one in columns if one.share(_is_iso) == 1 and one.share(_is_time) == 1]
-    return _first(columns, _TIMES, lambda one: one.share(_is_time) >= _NAMED_MIN) or _only(dated)
+    dated = [one for one in columns if one.share(_is_iso) == 1 and one.timed == 1]
+    return _first(columns, _TIMES, lambda one: one.timed >= _NAMED_MIN) or _only(dated)
 
 
 def _first(
@@ -285,9 +302,9 @@ def _is_iso(value: object) -> bool:
     return isinstance(value, str) and _ISO_DAY.match(value.strip()) is not None
 
 
-def _is_time(value: object) -> bool:
+def _is_time(value: object, *, day_first: bool | None) -> bool:
     try:
-        found = moment(value, "")
+        found = moment(value, "", day_first=day_first)
     except Unreadable:
         return False
     return not _is_number(value) or _NUMBERED_FROM <= found < _NUMBERED_TO

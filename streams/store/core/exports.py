@@ -34,6 +34,11 @@ class ExportFormat:
     same: Mapping[str, str] | None = None
     """Its names for fields that an event has, too."""
 
+    @property
+    def for_a_scope(self) -> tuple[str, ...]:
+        """The columns that stay as they are, so that a scope can be made of them."""
+        return *self.scope, *self.session
+
     def read(self, row: Row) -> dict[str, Any]:
         """Return a row in our names; what has no place in an event is metadata."""
         found = {name: value for name, value in row.items() if value is not None}
@@ -49,7 +54,7 @@ class ExportFormat:
             **{ours: rest.pop(theirs, None) for theirs, ours in (self.same or {}).items()},
         }
         parts["scope"] = self._path(found) or parts["session"] or SCOPE
-        named = {name: rest.pop(name) for name in (*self.scope, *self.session) if name in rest}
+        named = {name: rest.pop(name) for name in self.for_a_scope if name in rest}
         return {
             **{name: value for name, value in parts.items() if value is not None},
             **named,

@@ -49,7 +49,7 @@ def shape_of(head: bytes, name: str, wanted: Layout | None, *, whole: bool) -> S
     """
     mark, encoding = encoding_of(head)
     text = decoded(head[mark:], encoding, whole=whole)
-    layout = wanted or ("csv" if name.endswith((".csv", ".tsv")) else _json_layout(text))
+    layout = wanted or ("csv" if _is_table(text, name) else _json_layout(text))
     delimiter = delimiter_of(text) if layout == "csv" else None
     return Shape(layout, encoding, mark, delimiter or ",")
 
@@ -95,6 +95,16 @@ def _fit(text: str, delimiter: str) -> tuple[int, int]:
     if not widths or widths[0] == 1:
         return 0, 0
     return widths.count(widths[0]), widths[0]
+
+
+def _is_table(text: str, name: str) -> bool:
+    """Return whether a file is CSV, by its ending; without one, by its content."""
+    if name.endswith((".csv", ".tsv")):
+        return True
+    if name.endswith((".json", ".jsonl", ".ndjson")) or text.lstrip().startswith(("{", "[")):
+        return False
+    delimiter = delimiter_of(text)
+    return delimiter is not None and _fit(text, delimiter)[0] > 1
 
 
 def _json_layout(text: str) -> Layout:

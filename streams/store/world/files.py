@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -31,7 +31,8 @@ LINE_BYTES_MAX = 16_777_216
 """A longer line is refused unread: it would have to be held in memory as a whole."""
 
 HEAD_BYTES = 65_536
-"""The bytes from which the shape is detected and the sample is taken: mostly hundreds of rows.
+"""The bytes from which the shape is detected and the sample is taken: mostly hundreds of rows. More
+are read for the sample where a row is longer than half of them.
 
 Reading waits until a pipe has delivered so much: no more than the rows of a batch or two.
 """
@@ -82,30 +83,26 @@ class FileSource:
         self._raw: io.BufferedReader | None = None
         self._pipe: io.BufferedReader | None = None
         self._table: JsonLines | None = None
+        self._seen = b""
+        self._in_parquet = self._in_document = False
         self._digest = hashlib.sha256()
         with self._told():
-            packed = self._look()
-            self._in_parquet = packed.startswith(_PARQUET)
-            if self._in_parquet:
-                layout, packed = "jsonl", self._beginning_of_table()
-            head = _unpacked(packed, path)
-            listed = self._beginning_of_document(head) if layout is None else None
-            self._in_document = listed is not None
-            if listed is not None:
-                layout, packed, head = "jsonl", listed, listed
-            whole = len(packed) < HEAD_BYTES and len(head) < HEAD_BYTES
+            self._in_parquet = self._stored(HEAD_BYTES).startswith(_PARQUET)
+            layout = "jsonl" if self._in_parquet else layout
+            head, whole = self._beginning(HEAD_BYTES)
+            if layout is None and self._is_document(head):
+                layout, self._in_document = "jsonl", True
+                head, whole = self._beginning(HEAD_BYTES)
             self.shape: Shape = shape_of(head, self.name, layout, whole=whole)
-            beginning = decoded(head[self.shape.mark :], self.shape.encoding, whole=whole)
-            self._sample = partial(_sampled, beginning, self.shape, whole=whole)
             self.export: ExportFormat | None = None
             if exports and self.shape.layout != "csv":
-                rows = [line.row for line in self._sample()]
+                rows = [line.row for line in self._sample]
                 self.export = format_of([row for row in rows if not isinstance(row, Poison)])
 
     def sample(self) -> list[SourceLine]:
         """Return the rows of the beginning. Raises Fatal if the header is invalid."""
         with self._told():
-            return [self._read(line) for line in self._sample()]
+            return [self._read(line) for line in self._sample]
 
     def progress(self) -> Progress:
         """Return how far reading has got."""
@@ -142,34 +139,56 @@ class FileSource:
         with self._told(), self._opened() as stream:
             yield from _up_to_a_break(_rows(_Hashed(stream, self._digest.update), self.shape))
 
-    def _look(self) -> bytes:
+    @cached_property
+    def _sample(self) -> list[SourceLine]:
+        """The rows of the beginning: of so much that the longest is at most half of it."""
+        size = HEAD_BYTES
+        while True:
+            head, whole = self._beginning(size)
+            text = decoded(head[self.shape.mark :], self.shape.encoding, whole=whole)
+            content = text.encode("utf-8", "surrogateescape")
+            stream = _Hashed(io.BytesIO(content), hashlib.sha256().update)
+            rows = list(_rows(stream, self.shape))
+            longest = max((len(row.content) for row in rows), default=0)
+            if whole or longest > LINE_BYTES_MAX:
+                return rows
+            if 2 * longest <= len(content) and len(rows) != 1:
+                return rows[:-1]  # the last is cut off
+            size *= 4
+
+    def _beginning(self, size: int) -> tuple[bytes, bool]:
+        """Return the decompressed beginning, and whether it is everything."""
+        packed = self._stored(size)
+        plain = self._in_parquet or self._in_document
+        head = packed if plain else _unpacked(packed, self._path, size)
+        return head, len(packed) < size and len(head) < size
+
+    def _stored(self, size: int) -> bytes:
         """Return the beginning as stored; keep that of a pipe for the actual reading."""
-        raw = self._bytes()
-        if self.resumable:
-            with raw:
-                return raw.read(HEAD_BYTES)
-        head = raw.read(HEAD_BYTES)
-        self._pipe = io.BufferedReader(_Rest(head, raw))
-        return head
-
-    def _beginning_of_table(self) -> bytes:
         if not self.resumable:
-            raise Fatal("it is a Parquet file, which is not read from a pipe; name the file")
+            if self._in_parquet:
+                raise Fatal("it is a Parquet file, which is not read from a pipe; name the file")
+            self._pipe = self._pipe or self._bytes()
+            self._seen += self._pipe.read(size - len(self._seen))
+            return self._seen
         with self._bytes() as raw:
-            return io.BufferedReader(_table(raw)).read(HEAD_BYTES)
+            if self._in_parquet:
+                return io.BufferedReader(_table(raw)).read(size)
+            if self._in_document and (rows := _listed(raw)):
+                return rows.read(size)
+            return raw.read(size)
 
-    def _beginning_of_document(self, head: bytes) -> bytes | None:
-        """Return the first rows of a file that is one object with an export's rows; else None."""
+    def _is_document(self, head: bytes) -> bool:
+        """Return whether a file is one object that holds an export's rows."""
         if not (self.resumable and may_be_document(head.decode("utf-8-sig", "replace"))):
-            return None
+            return False
         with self._bytes() as raw:
-            rows = _listed(raw)
-        return None if rows is None else rows.read(HEAD_BYTES)
+            return _listed(raw) is not None
 
     @contextmanager
     def _opened(self) -> Generator["_Stream"]:
         """Open the file, decompressed and in UTF-8."""
-        with self._pipe or self._bytes() as raw:
+        with self._from_the_start() as raw:
             self._raw = raw
             if self._in_parquet:
                 self._table = _table(raw)
@@ -190,6 +209,11 @@ class FileSource:
         except (OSError, EOFError, UnicodeError, zlib.error, Fatal) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise Fatal(f"{self.place} cannot be read: {reason}") from error
+
+    def _from_the_start(self) -> io.BufferedReader:
+        if self._pipe is None:
+            return self._bytes()
+        return io.BufferedReader(_Rest(self._seen, self._pipe))
 
     def _bytes(self) -> io.BufferedReader:
         if self._path != STDIN:
@@ -298,22 +322,18 @@ def _text(name: str) -> str:
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
-def _unpacked(head: bytes, path: str) -> bytes:
-    """Return a file's decompressed beginning. Raises Fatal if it cannot contain rows."""
+def _unpacked(head: bytes, path: str, size: int) -> bytes:
+    """Return a file's decompressed beginning, up to `size` bytes.
+
+    Raises Fatal if it cannot contain rows.
+    """
     if what := next((what for begins, what in _FOREIGN.items() if head.startswith(begins)), None):
         raise Fatal(f"it is {what}; save it as CSV or JSON Lines")
     if head.startswith(_GZIP):
-        return zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(head, HEAD_BYTES)
+        return zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(head, size)
     if head and path.endswith(".gz"):
         raise Fatal("its name ends in .gz, but it is not gzip; rename it, or pack it with gzip")
     return head
-
-
-def _sampled(beginning: str, shape: Shape, *, whole: bool) -> list[SourceLine]:
-    """Return the rows of a beginning; drop the last, perhaps incomplete, unless it is the whole."""
-    stream = io.BytesIO(beginning.encode("utf-8", "surrogateescape"))
-    rows = list(_rows(_Hashed(stream, hashlib.sha256().update), shape))
-    return rows if whole else rows[:-1]
 
 
 def _up_to_a_break(rows: Iterator[SourceLine]) -> Iterator[SourceLine]:

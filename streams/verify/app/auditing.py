@@ -28,6 +28,7 @@ from streams.stage.flow.decisions import (
 from streams.stage.flow.incoming import FORWARDED_HEADER
 from streams.stage.flow.takeover import DEDUPLICATOR_GROUP, require_log
 from streams.store.app.reading import pages
+from streams.store.core.counts import number
 from streams.verify.app.audited import Check, LogCounts, Report, unusable
 from streams.verify.app.copies import IndexCopy, MemoryCopy
 from streams.verify.core.audit import Audit, successors
@@ -226,18 +227,22 @@ class _Reading:
     def checks(self, counts: LogCounts) -> list[Check]:
         """Return the checks of the log."""
         audit, kinds = self.audit, self.audit.kinds
-        read = f"{kinds.total():,} decisions, {counts.fences:,} fences"
+        read = f"{number(kinds.total(), 'decision')}, {number(counts.fences, 'fence')}"
         unheeded = sum(counts.refused.values())
         retired = counts.memories["retired"]
         return [
-            Check("log", f"{read}, {unheeded:,} records that do not count", audit.log),
+            Check("log", f"{read}, {number(unheeded, 'record')} not counted", audit.log),
             Check("partitions", f"{audit.partitions}, as every fence says", audit.numbers),
             Check("events", f"one decision each; {counts.waiting:,} waiting", audit.events),
-            Check("fold", f"the decisions add up to {len(audit.state):,} memories", audit.fold),
+            Check(
+                "fold",
+                f"the decisions add up to {number(len(audit.state), 'memory', 'memories')}",
+                audit.fold,
+            ),
             Check("wordings", _wordings(audit), audit.wordings),
             Check(
                 "successors",
-                f"{retired:,} memories are retired, each for a live one or by a request",
+                f"{retired:,} retired, each for a live memory or by a request",
                 successors(audit.state),
             ),
             Check(
@@ -286,13 +291,13 @@ def _wordings(audit: Audit) -> str:
     memories = [stored.memory for stored in audit.state.values() if stored.memory.live]
     variants = sum(len(memory.variants) for memory in memories)
     folded = sum(memory.folded for memory in memories)
-    return f"no text is lost: {variants:,} variants, {folded:,} folded into the log"
+    return f"no text is lost: {number(variants, 'variant')}, {folded:,} folded into the log"
 
 
 def _sum(counts: LogCounts) -> Check:
     """Check that every event has a decision, and every decision an event."""
     decided = sum(counts.decisions.values())
-    told = f"{counts.events:,} events, {decided:,} decisions, {counts.waiting:,} waiting"
+    told = f"{number(counts.events, 'event')}, {number(decided, 'decision')}, {counts.waiting:,} waiting"
     if counts.in_doubt:
         told += f", {counts.in_doubt:,} in doubt"
     findings = AuditFindings()
@@ -396,13 +401,13 @@ class _Followed:
     def check(self) -> Check:
         copied = self.copied
         findings = self.failed if self.failed.counts else self.audit.compared(self.copy)
-        fact = f"{copied.place}: {self.copy.count:,} memories as the log says"
+        fact = f"{copied.place}: {number(self.copy.count, 'memory', 'memories')} as the log says"
         if self.copy.by_people:
             fact += f", {len(self.copy.by_people):,} of them edited or taken out by hand"
         if blind := sorted(self.audit.blind(self.copy)):
             fact += f", but for what was not compared: partition(s) {', '.join(map(str, blind))}"
         if self.behind:
-            fact += f", {self.behind:,} records behind it"
+            fact += f", {number(self.behind, 'record')} behind it"
         return Check(copied.name, fact, findings, copied.remedy)
 
     def notes(self) -> list[str]:

@@ -35,6 +35,7 @@ def test_the_new_text_stands_and_the_old_one_is_in_the_history(
     assert memory["text"] == NEW
     history = memsieve("memory", "history", memory["id"], "--store", "store").out
     assert f'{identity}  "{OLD}"' in history
+    assert "asked for this update" in history
     assert texts_after(memsieve, told.out.splitlines()[1]) == {OLD}
 
 

@@ -54,7 +54,7 @@ def test_a_store_tells_how_it_has_grown(memsieve: Memsieve, tmp_path: Path) -> N
     counted = 24 - told["supersession"]["superseded"]  # the gate has another code now
     assert told["observations_average"] == pytest.approx(counted / told["live"], abs=1e-3)
     assert told["duration_ms"] > 0
-    shown = memsieve("store", "analyze", "store").out
+    shown = memsieve("store", "analyze", "--store", "store").out
     assert "24 events" in shown
     assert "fewer than events" in shown
 
@@ -93,6 +93,8 @@ def test_a_bad_row_is_named(memsieve: Memsieve, tmp_path: Path, row: object, rea
 
 def test_what_is_not_there_is_named(memsieve: Memsieve, tmp_path: Path) -> None:
     assert memsieve("store", "analyze", "nowhere").code == 2
+    assert memsieve("store", "analyze", "--store", "nowhere").code == 3
+    assert "give one of them" in memsieve("store", "analyze", "a", "--store", "b").err
     Path("empty").mkdir()
     assert memsieve("store", "analyze", "empty").code == 3
     assert tmp_path.is_dir()

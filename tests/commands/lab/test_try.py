@@ -223,7 +223,7 @@ def test_rows_that_cannot_be_used_are_named(memsieve: Memsieve) -> None:
         (("notes.csv", "--text-field", "remrak"), "did you mean --text-field remark?"),
         (("notes.csv", "--policy", "carefu"), "did you mean careful?"),
         (("notes.csv", "--model", HASHING), "policy careful is calibrated for"),
-        (("notes.csv", "--save-answers", "no/answers.jsonl"), "there is no such directory"),
+        (("notes.csv", "--save-answers", "no/answers.jsonl"), "there is no directory no"),
         (("notes.csv", "--answers", "nowhere.jsonl"), "nowhere.jsonl"),
     ],
 )

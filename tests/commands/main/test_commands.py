@@ -7,6 +7,7 @@ import pkgutil
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -14,10 +15,11 @@ from typer.main import get_command
 from typer.models import ParameterInfo
 
 import streams
+from streams.main import interrupted
 from streams.main.command_line import app
 from streams.main.commands import COMMANDS, MOVED, SECTIONS
 from streams.main.groups import command
-from tests.commands.conftest import Memsieve
+from tests.commands.conftest import COMMAND, Memsieve
 
 HEAVY = ("asyncio", "numpy", "onnxruntime", "pydantic", "rich", "aiokafka", "qdrant_client")
 MODULES = {entry.module for entry in COMMANDS.values()}
@@ -114,3 +116,61 @@ def test_an_earlier_name_is_told_its_new_one_and_does_nothing(
     program, *words = MOVED[name].split()
     if program == "memsieve":
         assert memsieve(*words, "--help").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        ("run none.jsonl", "--metrics"),
+        ("try none.jsonl", "--save-answers"),
+        ("dedupe none.jsonl", "--out"),
+        ("search tea --scope ana", "--hints"),
+        ("policy evaluate none.jsonl", "--rows"),
+        ("policy evaluate none.jsonl", "--html"),
+        ("policy calibrate none.jsonl", "--out"),
+        ("consolidate", "--report"),
+        ("reviews export", "--out"),
+        ("extract none.jsonl", "--rejects"),
+        ("memories-md import none.md", "--out"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("path", "problem"), [("no/such", "there is no directory no"), (".", "it is a directory")]
+)
+def test_a_file_that_cannot_be_written_is_refused_before_the_work(
+    arguments: str, option: str, path: str, problem: str, memsieve: Memsieve
+) -> None:
+    result = memsieve(*arguments.split(), option, path)
+    assert result.code == 2
+    assert result.err == f"memsieve: {option} {path}: {problem}; name another file\n"
+
+
+@pytest.mark.parametrize(
+    ("called", "continues"),
+    [
+        ("run facts.jsonl --store store", True),
+        ("--debug run facts.jsonl", True),
+        ("store replay redecide", True),
+        ("run - --store store", False),
+        ("try facts.jsonl", False),
+        ("store analyze", False),
+    ],
+)
+def test_only_what_continues_is_said_to(called: str, *, continues: bool) -> None:
+    assert ("again to continue" in interrupted(called.split())) is continues
+
+
+@pytest.mark.parametrize("as_json", [(), ("--json",)])
+def test_output_that_cannot_be_written_is_told_in_a_line(as_json: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        result = subprocess.run(
+            [*COMMAND, "policy", "list", *as_json],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert result.returncode == 6
+    assert result.stderr == (
+        "memsieve: standard output cannot be written: No space left on device\n"
+    )

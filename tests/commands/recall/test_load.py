@@ -85,6 +85,13 @@ def test_people_get_a_line_for_each_text_and_how_many_memories_it_is_of(
 
 
 @pytest.mark.covers("S4.21", "S4.14", "S4.18", "B85")
+@pytest.mark.parametrize("way", ["--dedup", "--no-dedup"])
+def test_a_larger_limit_is_proposed_where_it_would_show_more(way: str, memsieve: Memsieve) -> None:
+    more = "the scope has more memories, less like the query: raise --limit to see them"
+    assert more in memsieve(*ASKED, way, "--limit", "2").err
+    assert more not in memsieve(*ASKED, way, "--limit", "7").err
+
+
 def test_one_request_may_want_it_otherwise(memsieve: Memsieve) -> None:
     assert len(memsieve(*LOAD, "--no-dedup", "--json").json()["entries"]) == 7
     few = memsieve(*LOAD, "--no-dedup", "--limit", 2)

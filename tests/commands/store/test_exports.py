@@ -139,3 +139,19 @@ def test_named_columns_are_those_of_the_export(memsieve: Memsieve) -> None:
     assert "read as an export of redis agent-memory-server" in ours.err
     theirs = memsieve("try", path, "--text-field", "text", "--scope-field", "user_id")
     assert (theirs.code, "export of" in theirs.err) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "meant"),
+    [("user", "did you mean --scope-field user_id? "), ("when", "")],
+)
+def test_of_an_export_only_columns_that_it_has_are_offered(
+    wanted: str, meant: str, memsieve: Memsieve
+) -> None:
+    path = str(PEERS / "mem0.json")
+    result = memsieve("run", path, "--store", "store", "--scope-field", wanted)
+    assert result.code == 2
+    assert result.err == (
+        f"memsieve: {path} has no column {wanted}: {meant}"
+        "It is an export of mem0; a scope can be made of agent_id, run_id, user_id\n"
+    )

@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 from streams.store.world.extras import how_to_install
 from streams.store.world.files import FileSource
-from tests.commands.conftest import Memsieve
+from tests.commands.conftest import Memsieve, start
 from tests.commands.store.test_run import texts
 
 ROWS = (
@@ -51,6 +51,7 @@ def in_parquet(columns: Mapping[str, Any]) -> bytes:
 
 FILES: dict[str, tuple[str, bytes, str]] = {
     "lines": ("notes.jsonl", lines(ROWS).encode(), TOOK),
+    "a table without an ending": ("notes", table(",").encode(), TOOK),
     "an array": ("notes.json", json.dumps(ROWS).encode(), f"{TOOK}; read as a JSON document"),
     "an array under another name": (
         "notes.jsonl",
@@ -118,6 +119,36 @@ def test_what_is_called_as_memsieve_calls_it_is_not_talked_about(
     row = {"text": "Ana likes tea.", "scope": "acme/ana", "occurred_at": "2026-03-01"}
     (tmp_path / "facts.jsonl").write_text(json.dumps(row), encoding="utf-8")
     assert "took" not in memsieve("run", "facts.jsonl", "--store", "store").err
+
+
+@pytest.mark.parametrize("name", ["notes.jsonl", "notes.json"])
+def test_a_first_row_of_megabytes_spoils_no_guess(
+    name: str, memsieve: Memsieve, tmp_path: Path
+) -> None:
+    rows = [{**ROWS[0], "note": "word " * 1_000_000}, *ROWS]
+    content = lines(rows) if name == "notes.jsonl" else json.dumps(rows)
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    assert TOOK in memsieve("run", name, "--store", "store").err
+    assert sorted(texts(memsieve)) == TEXTS
+
+
+def test_a_pipe_is_read_from_its_beginning_however_long_its_first_row_is(tmp_path: Path) -> None:
+    rows = lines([{**ROWS[0], "note": "word " * 1_000_000}, *ROWS])
+    process = start("run", "-", "--store", "store", "--json", cwd=tmp_path)
+    out, told = process.communicate(rows, timeout=60)
+    assert TOOK in told
+    told = json.loads(out)
+    assert (told["decisions"]["insert"], told["dead_letters"]) == (2, 1)
+
+
+def test_a_first_row_that_is_longer_than_any_may_be_is_named(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    long = {**ROWS[0], "note": "word " * 20_000_000}
+    (tmp_path / "notes.jsonl").write_text(lines([long, *ROWS]), encoding="utf-8")
+    result = memsieve("run", "notes.jsonl", "--store", "store")
+    assert result.code == 2
+    assert "no row can be read, such as line 1: is longer than 16,777,216 bytes" in result.err
 
 
 def test_rows_that_name_nobody_are_of_one_scope_and_that_is_said(
@@ -197,7 +228,7 @@ def nothing(_: Path) -> None: ...
         (
             "notes.txt",
             write(b"Ana likes tea.\nBo likes cake.\n"),
-            "notes.txt: no row can be read, such as line 1: not JSON",
+            "in UTF-8; or give --format csv if it is a table",
         ),
         ("notes.json", write(b'["Ana likes tea."]'), "such as line 1: is not a JSON object"),
         (
@@ -403,6 +434,19 @@ def test_a_column_called_like_a_time_that_is_none_is_told(
     ) in result.err
 
 
+@pytest.mark.parametrize("arguments", [(), ("--time-field", "when")])
+def test_the_other_rows_tell_what_a_date_in_numbers_means(
+    arguments: tuple[str, ...], memsieve: Memsieve, tmp_path: Path
+) -> None:
+    days = ("03.04.2026", "25.04.2026")
+    rows = [{**row, "when": day} for row, day in zip(ROWS, days, strict=True)]
+    (tmp_path / "notes.jsonl").write_text(lines(rows), encoding="utf-8")
+    result = memsieve("run", "notes.jsonl", "--store", "store", *arguments)
+    assert "dates are read with the day first\n" in result.err
+    times = {one["occurred_at"] for one in events(memsieve)}
+    assert times == {"2026-04-03T00:00:00Z", "2026-04-25T00:00:00Z"}
+
+
 def test_the_list_of_dead_letters_is_named_with_the_store_that_has_them(
     memsieve: Memsieve, tmp_path: Path
 ) -> None:
@@ -421,6 +465,15 @@ def test_a_run_that_rejects_most_rows_says_so(memsieve: Memsieve, tmp_path: Path
     assert told.err.endswith("most rows were rejected, 2 of 3: see memsieve dead-letters list\n")
     (tmp_path / "more.jsonl").write_text(good + good + bad)
     assert "most rows were rejected" not in memsieve("run", "more.jsonl", "--store", "other").err
+
+
+def test_a_file_without_rows_is_told_and_no_failure(memsieve: Memsieve, tmp_path: Path) -> None:
+    (tmp_path / "notes.csv").write_text("note,customer\n", encoding="utf-8")
+    result = memsieve("run", "notes.csv", "--store", "store")
+    assert result.code == 0
+    assert result.err.endswith("there are no rows in notes.csv\n")
+    tried = memsieve("try", "notes.csv")
+    assert (tried.code, tried.err) == (2, "memsieve: there are no rows to try the policies on\n")
 
 
 @pytest.mark.parametrize("rest", ["", ",\n", ', {"text": "Cut o'])

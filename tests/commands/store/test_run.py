@@ -640,7 +640,8 @@ def test_a_run_that_waits_for_its_input_can_be_interrupted(tmp_path: Path) -> No
     _wait_for_lock(tmp_path / "store" / "lock")
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=20) == 130
-    process.communicate()
+    _, told = process.communicate()
+    assert told.endswith("memsieve: interrupted\n")  # what the pipe has given is gone
 
 
 def _wait_for_lock(lock: Path) -> None:

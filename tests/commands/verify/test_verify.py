@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
@@ -1150,3 +1151,11 @@ def test_each_damage_of_a_sink_is_found_and_named(
     assert found(report) == expected
     [problem] = next(iter(expected.values()))
     assert said in named(report, problem)
+
+
+def test_one_of_a_kind_is_told_as_one(memsieve: Memsieve, tmp_path: Path) -> None:
+    write_events(tmp_path / "facts.jsonl", "Ana lives in Lyon.", "Ana lives in  Lyon now.")
+    memsieve("run", "facts.jsonl", "--store", "store", "--policy", "thorough")
+    told = memsieve("check", "--full", "--store", "store").out
+    assert "add up to 1 memory\n" in told
+    assert not re.search(r"\b1 \w+(?<!s)s\b", told)

@@ -155,7 +155,7 @@ async def _a_whole_life(world: World) -> None:
     assert (old["text"], old["superseded"]["by"]) == (ROME, oslo)
     life = await world.done("GET", f"{LIST}/{oslo}/history")
     assert [one["memory"]["id"] for one in life["ancestors"]] == [rome]
-    assert life["versions"][-1]["why"] == "ana answered that the newer contradicts the older"
+    assert life["versions"][-1]["why"] == "ana asked for this update"
 
     undone = await world.done("POST", f"/v1/decisions/{changes[0]['decision_id']}/undo")
     assert undone["undone"] == [one["decision_id"] for one in changes]

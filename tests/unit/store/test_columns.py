@@ -199,7 +199,7 @@ VALUES = (
     | st.integers()
     | st.floats()
     | st.text(max_size=12)
-    | st.sampled_from([*NOTES, "2026-03-01", "ana", 1772355600])
+    | st.sampled_from([*NOTES, "2026-03-01", "03.04.2026", "25.04.2026", "ana", 1772355600])
     | st.lists(st.text(max_size=3), max_size=2)
 )
 COLUMNS = st.sampled_from(
@@ -230,6 +230,7 @@ def test_the_rows_that_a_guess_was_made_of_have_the_time_and_id_that_it_names(
         scope="file",
         id=None if found.id == "event_id" else found.id,
         time=None if found.time == "occurred_at" else found.time,
+        day_first=found.day_first,
     )
     fields = [event_fields({"said": "Tea.", **row}, mapping) for row in table]
     if mapping.id is not None:

@@ -98,13 +98,29 @@ def test_a_document_is_told_from_lines(text: str, layout: str) -> None:
     assert shape_of(text.encode(), "facts", None, whole=False).layout == layout
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "layout"),
+    [
+        ("stdin", "note,user\nTea.,ana\n", "csv"),
+        ("facts.txt", "note;user\nTea.;ana\n", "csv"),
+        ("facts.jsonl", "note,user\nTea.,ana\n", "jsonl"),
+        ("stdin", "note\nTea.\n", "jsonl"),
+        ("stdin", "Tea, please.\nCake.\n", "jsonl"),
+        ("stdin", '{"a": 1, "b": 2}\n{"a": 1, "b": 3}\n', "jsonl"),
+    ],
+)
+def test_a_table_without_an_ending_is_told_by_its_columns(
+    name: str, text: str, layout: str
+) -> None:
+    assert shape_of(text.encode(), name, None, whole=True).layout == layout
+
+
 def test_a_table_is_told_by_its_name_and_a_layout_that_is_asked_for_holds() -> None:
     table = b"a;b\n1;2\n"
     assert shape_of(table, "facts.csv", None, whole=True) == Shape("csv", delimiter=";")
     assert shape_of(b"a\tb\n", "facts.tsv", None, whole=True) == Shape("csv", delimiter="\t")
     assert shape_of(table, "facts", "csv", whole=True).layout == "csv"
     assert shape_of(b'[{"a": 1}]', "facts.csv", "json", whole=True).layout == "json"
-    assert shape_of(table, "facts.txt", None, whole=True).layout == "jsonl"
 
 
 @given(content=st.binary(max_size=64), whole=st.booleans())

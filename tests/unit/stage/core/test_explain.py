@@ -22,7 +22,7 @@ from schemas.decisions import (
 from schemas.events import Answer, Seen
 from schemas.memories import Target
 from streams.model.embedding import pack
-from streams.model.identity import decision_id
+from streams.model.identity import decision_id, update_id
 from streams.model.neighbours import StoredMemory
 from streams.stage.core.explain import explain, outcome, why
 from tests.builders import MODEL, event, identity, memory, policy, unit, worded
@@ -262,6 +262,9 @@ def test_who_answered_what_is_told(
     )
     ignored = IGNORE.model_copy(update={"event": answer, "evidence": Evidence(reason=reason)})
     assert why(ignored) == told
+    asked = answer.model_copy(update={"event_id": update_id("r1", CAKE.id, "june")})
+    updated = ignored.model_copy(update={"event": asked})
+    assert why(updated).startswith("june asked for this update")
 
 
 @pytest.mark.parametrize("band", Band)

@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 
 from schemas.codec import Unreadable
 from streams.model.observed import is_unlikely
-from streams.stage.core.mapping import FieldMapping, event_fields, moment, scope_template
+from streams.stage.core.mapping import (
+    FieldMapping,
+    days_first,
+    event_fields,
+    moment,
+    scope_template,
+)
 
 AT = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
 
@@ -158,6 +164,30 @@ def test_times_are_read_as_people_and_machines_write_them(value: object) -> None
 
 def test_a_day_alone_begins_at_midnight() -> None:
     assert moment("8 May 2023", "when") == datetime(2023, 5, 8, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("others", "day_first"),
+    [
+        (["25.04.2026"], True),
+        (["4/25/2026 09:00"], False),
+        (["on 25-04-26"], True),
+        (["25.04.2026", "04.25.2026"], None),
+        (["05.04.2026", "2026-04-25", "25 April 2026", "25.13.2026", 1683554160, None], None),
+        ([], None),
+    ],
+)
+def test_one_date_of_a_column_tells_the_order_of_all(
+    *, others: list[object], day_first: bool | None
+) -> None:
+    assert days_first(["03.04.2026", *others]) is day_first
+
+
+def test_a_date_in_numbers_is_read_in_the_order_of_its_column() -> None:
+    assert moment("03.04.2026", "when", day_first=True) == datetime(2026, 4, 3, tzinfo=UTC)
+    assert moment("03.04.2026", "when", day_first=False) == datetime(2026, 3, 4, tzinfo=UTC)
+    with pytest.raises(Unreadable, match="column when is ambiguous; write 2026-03-14"):
+        moment("03.04.2026", "when")
 
 
 @pytest.mark.parametrize("value", ["May 2023", "2023", "8 May", "13:56", "Monday", "May"])
