@@ -296,9 +296,13 @@ class HttpMemory(Caller):
             body={"note": note},
         )
 
-    def publish(self, events: Sequence[Mapping[str, object]]) -> records.Accepted:
-        """Publish events. An event with a known id is ignored."""
-        return self._ask(records.Accepted, "POST", "/v1/events", body={"events": events})
+    def publish(self, events: Sequence[Mapping[str, object]]) -> records.Results:
+        """Publish events without waiting for decisions, each with its own status.
+
+        The status is 200 if the event is decided on already, 202 if it will be, or why it is
+        refused; a refused one does not affect the others. An event with a known id is ignored.
+        """
+        return self._ask(records.Results, "POST", "/v1/events", body={"events": events})
 
     def decisions(
         self,
@@ -634,9 +638,13 @@ class AsyncHttpMemory(AsyncCaller):
             body={"note": note},
         )
 
-    async def publish(self, events: Sequence[Mapping[str, object]]) -> records.Accepted:
-        """Publish events. An event with a known id is ignored."""
-        return await self._ask(records.Accepted, "POST", "/v1/events", body={"events": events})
+    async def publish(self, events: Sequence[Mapping[str, object]]) -> records.Results:
+        """Publish events without waiting for decisions, each with its own status.
+
+        The status is 200 if the event is decided on already, 202 if it will be, or why it is
+        refused; a refused one does not affect the others. An event with a known id is ignored.
+        """
+        return await self._ask(records.Results, "POST", "/v1/events", body={"events": events})
 
     async def decisions(
         self,

@@ -7,9 +7,8 @@ from fastapi import FastAPI, Query, Request
 
 from schemas.base import DecisionName, Label
 from streams.api.app.desk import Desk
-from streams.api.app.problems import Refused, responses
+from streams.api.app.problems import responses
 from streams.api.app.records import (
-    Accepted,
     Changes,
     Decisions,
     Explained,
@@ -18,6 +17,7 @@ from streams.api.app.records import (
     Noted,
     Published,
     QuestionsTold,
+    Results,
     Settling,
     Undone,
     decided,
@@ -36,21 +36,15 @@ def add_routes(app: FastAPI, desk: Desk) -> None:
 
 
 def _add_events(app: FastAPI, desk: Desk) -> None:
-    @app.post(
-        "/v1/events",
-        summary="Publish events",
-        status_code=HTTPStatus.ACCEPTED,
-        responses=responses(409),
-    )
-    async def publish(published: Published, request: Request) -> Accepted:
-        """Publish events. An event with a known id is ignored."""
-        made = [
-            desk.event(request, one, f"events[{at}]") for at, one in enumerate(published.events)
-        ]
-        for at, told in enumerate(await desk.life.deciding.publish(made)):
-            if told.refused is not None:
-                raise Refused.poison(told.refused, f"events[{at}]")
-        return Accepted(event_ids=tuple(event.event_id for event in made))
+    @app.post("/v1/events", summary="Publish events", status_code=HTTPStatus.ACCEPTED)
+    async def publish(published: Published, request: Request) -> Results:
+        """Publish events without waiting for decisions, each with its own status.
+
+        The status is 200 if the event is decided on already, 202 if it will be, or why it is
+        refused; a refused one does not affect the others. An event with a known id is ignored.
+        """
+        publishing = desk.life.deciding.publish
+        return await desk.each(request, "events", published.events, publishing)
 
 
 def _add_decisions(app: FastAPI, desk: Desk) -> None:

@@ -1,10 +1,12 @@
 """What every route needs: the operations on memories, and their authorization."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 
 from fastapi import Request
+from pydantic import ValidationError
 
 from schemas.base import DecisionId, MemoryId, ScopeName
 from schemas.decisions import Decision
@@ -12,8 +14,9 @@ from schemas.events import Remember
 from schemas.memories import Memory
 from streams.api.app.access import Grant, Right
 from streams.api.app.problems import Refused
-from streams.api.app.records import Fresh, event_of
+from streams.api.app.records import Fresh, Result, Results, event_of, outcome_of
 from streams.memory.app.lifecycle import DeclinedRequest, Lifecycle, require_told, scope_of, unknown
+from streams.memory.app.queueing import EventResult
 from streams.model.ports import Poison
 from streams.stage.core.reviewing import ReviewQuestion
 from streams.store.world.metrics import ApiMetrics
@@ -65,6 +68,36 @@ class Desk:
             raise Refused.poison(event, within)
         return event
 
+    async def each(
+        self,
+        request: Request,
+        place: str,
+        given: Sequence[object],
+        decide: Callable[[Sequence[Remember]], Awaitable[list[EventResult]]],
+    ) -> Results:
+        """Have events decided on; each gets its own status, and a refused one affects no other.
+
+        `place` is the field of the body that has them.
+        """
+        places = [f"{place}[{at}]" for at in range(len(given))]
+        events = [self._checked(request, *one) for one in zip(given, places, strict=True)]
+        fit = [event for event in events if isinstance(event, Remember)]
+        told = iter(await decide(fit) if fit else [])
+        return Results(
+            results=tuple(
+                _refused(event) if isinstance(event, Refused) else _result(next(told), within)
+                for event, within in zip(events, places, strict=True)
+            )
+        )
+
+    def _checked(self, request: Request, given: object, within: str) -> Remember | Refused:
+        try:
+            return self.event(request, Fresh.model_validate(given), within)
+        except ValidationError as error:
+            return Refused.invalid(error, within)
+        except Refused as error:
+            return error
+
     async def memory(self, request: Request, right: Right, identity: MemoryId) -> Memory:
         """Return a memory. Raises DeclinedRequest if it is forgotten."""
         memory = await self.any_memory(request, right, identity)
@@ -102,3 +135,14 @@ class Desk:
 def _grant(request: Request) -> Grant:
     grant: Grant = request.state.grant
     return grant
+
+
+def _result(told: EventResult, within: str) -> Result:
+    if told.refused is not None:
+        return _refused(Refused.poison(told.refused, within))
+    status = HTTPStatus.OK if told.decision is not None else HTTPStatus.ACCEPTED
+    return Result(status=status, outcome=outcome_of(told))
+
+
+def _refused(refused: Refused) -> Result:
+    return Result(status=refused.status, problem=refused.problem)

@@ -7,7 +7,6 @@ from fastapi import FastAPI, Query, Request, Response
 from pydantic import ValidationError
 
 from schemas.base import MemoryName, Record
-from schemas.events import Remember
 from streams.api.app.desk import Desk
 from streams.api.app.problems import Described, Refused, responses
 from streams.api.app.records import (
@@ -25,7 +24,6 @@ from streams.api.app.records import (
     Outcome,
     Rating,
     Recall,
-    Result,
     Results,
     Retiring,
     Search,
@@ -59,15 +57,7 @@ def _add_adding(app: FastAPI, desk: Desk) -> None:
     @app.post("/v1/memories/batch", summary="Add many")
     async def add_many(given: Batch, request: Request) -> Results:
         """Add many memories, each with its own status; a refused one does not affect the others."""
-        events = [_checked(desk, request, at, one) for at, one in enumerate(given.memories)]
-        fit = [event for event in events if isinstance(event, Remember)]
-        told = iter(await life.add(fit) if fit else [])
-        return Results(
-            results=tuple(
-                _refused(event) if isinstance(event, Refused) else _result(at, next(told))
-                for at, event in enumerate(events)
-            )
-        )
+        return await desk.each(request, "memories", given.memories, life.add)
 
 
 def _add_reading(app: FastAPI, desk: Desk) -> None:
@@ -227,25 +217,3 @@ def _one(told: EventResult, response: Response) -> Outcome:
 
 def _all(told: list[EventResult], response: Response) -> Changes:
     return Changes(decisions=tuple(_one(each, response) for each in told))
-
-
-def _checked(desk: Desk, request: Request, at: int, given: object) -> Remember | Refused:
-    """Return one of several memories as an event, or why it is invalid."""
-    place = f"memories[{at}]"
-    try:
-        return desk.event(request, Fresh.model_validate(given), place)
-    except ValidationError as error:
-        return Refused.invalid(error, place)
-    except Refused as error:
-        return error
-
-
-def _result(at: int, told: EventResult) -> Result:
-    if told.refused is not None:
-        return _refused(Refused.poison(told.refused, f"memories[{at}]"))
-    status = HTTPStatus.OK if told.decision is not None else HTTPStatus.ACCEPTED
-    return Result(status=status, outcome=outcome_of(told))
-
-
-def _refused(refused: Refused) -> Result:
-    return Result(status=refused.status, problem=refused.problem)

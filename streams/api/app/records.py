@@ -64,15 +64,11 @@ class Fresh(Remember):
 
 
 class Published(Record):
-    """Events to be decided on."""
+    """Events to be decided on, each handled by itself."""
 
-    events: Annotated[tuple[Fresh, ...], Field(min_length=1, max_length=BATCH_EVENTS)]
-
-
-class Accepted(Record):
-    """The ids of the events that are now in the log, where they will be decided on in order."""
-
-    event_ids: tuple[EventName, ...]
+    events: Annotated[
+        tuple[SkipValidation[Fresh], ...], Field(min_length=1, max_length=BATCH_EVENTS)
+    ]
 
 
 class Batch(Record):

@@ -36,6 +36,7 @@ ROME, OSLO, TEA = "Ana lives in Rome.", "Her home is Oslo by now.", "Ana likes t
 BEES, HIVES = "Ben keeps bees on the roof.", "Ben keeps bees on her roof."
 ADD, BATCH, LIST = "/v1/memories", "/v1/memories/batch", "/v1/memories"
 SEARCH, RECALL = "/v1/memories/search", "/v1/memories/recall"
+PUBLISH = "/v1/events"
 
 Way: TypeAlias = tuple[str, str]
 """A method and a path as the API describes them."""
@@ -193,8 +194,10 @@ async def test_an_id_that_was_used_for_another_text_is_a_conflict_and_leaves_not
     assert (told["status"], told["field"]) == (409, "event_id")
     assert told["detail"].endswith("for another text; give this event its own id")
     many = {"events": [{"scope": ANA, "text": text, "event_id": "1"} for text in (ROME, TEA)]}
-    published = problem(await world.ask("POST", "/v1/events", many))
-    assert (published["status"], published["field"]) == (409, "events[1].event_id")
+    published = (await world.done("POST", PUBLISH, many))["results"]
+    assert [one["status"] for one in published] == [200, 409]
+    assert published[0]["outcome"]["repeated"]
+    assert published[1]["problem"]["field"] == "events[1].event_id"
     assert await world.texts() == [ROME]
     async with opened_letters(LogTarget.of_store(world.settings)) as letters:
         assert await letters.all() == []
@@ -209,7 +212,8 @@ async def test_an_id_of_what_was_forgotten_is_a_conflict_that_the_owner_finds(
     assert (problem(answer)["status"], problem(answer)["field"]) == (409, "event_id")
 
 
-async def test_of_many_each_has_a_status_of_its_own(world: World) -> None:
+@pytest.mark.parametrize(("path", "field"), [(BATCH, "memories"), (PUBLISH, "events")])
+async def test_of_many_each_has_a_status_of_its_own(world: World, path: str, field: str) -> None:
     await world.add(ROME, event_id="1")
     given = [
         {"scope": ANA, "text": TEA},
@@ -221,19 +225,19 @@ async def test_of_many_each_has_a_status_of_its_own(world: World) -> None:
         {"scope": ANA, "text": OSLO, "event_id": "2"},
         {"scope": ANA, "text": TEA, "event_id": "2"},
     ]
-    results = (await world.done("POST", BATCH, {"memories": given}))["results"]
+    results = (await world.done("POST", path, {field: given}))["results"]
     assert [one["status"] for one in results] == [200, 422, 403, 409, 422, 422, 200, 409]
     assert [one["problem"] and one["problem"]["field"] for one in results] == [
         None,
-        "memories[1].text",
-        "memories[2].scope",
-        "memories[3].event_id",
-        "memories[4]",
-        "memories[5].occurred_at",
+        f"{field}[1].text",
+        f"{field}[2].scope",
+        f"{field}[3].event_id",
+        f"{field}[4]",
+        f"{field}[5].occurred_at",
         None,
-        "memories[7].event_id",
+        f"{field}[7].event_id",
     ]
-    assert results[1]["problem"]["detail"] == "memories[1].text is missing; add it"
+    assert results[1]["problem"]["detail"] == f"{field}[1].text is missing; add it"
     assert await world.texts() == [ROME, TEA, OSLO]
     assert await world.texts(BEN, "ben") == []
 
@@ -489,7 +493,7 @@ def _nothing(_: Held) -> None:
 ATTEMPTS: Mapping[Way, Attempt] = {
     ("POST", ADD): _scoped(text=TEA),
     ("POST", BATCH): lambda _: {"memories": [{"scope": BEN, "text": TEA}]},
-    ("POST", "/v1/events"): lambda _: {"events": [{"scope": BEN, "text": TEA}]},
+    ("POST", PUBLISH): lambda _: {"events": [{"scope": BEN, "text": TEA}]},
     ("GET", LIST): _nothing,
     ("POST", SEARCH): _scoped(query="bees"),
     ("POST", RECALL): _scoped(query="bees"),
@@ -509,6 +513,9 @@ ATTEMPTS: Mapping[Way, Attempt] = {
     ("POST", "/v1/reviews/{review_id}/answer"): lambda _: {"verdict": "same"},
 }
 """How somebody tries to get at what is of a scope, by every route there is."""
+
+EACH = {("POST", BATCH), ("POST", PUBLISH)}
+"""What answers with a status for each of several."""
 
 READING = {"search", "recall", "history", "deduplicate"}
 """What ends so reads, though it is posted."""
@@ -556,7 +563,7 @@ async def test_a_token_of_one_scope_sees_and_changes_nothing_of_another(
     path, body = path_of(route, held), ATTEMPTS[route](held)
     before = await world.logged()
     answer = await world.ask(route[0], path, body, holder="ana")
-    if route == ("POST", BATCH):
+    if route in EACH:
         assert [one["status"] for one in answer.json()["results"]] == [403]
     else:
         assert problem(answer)["status"] in {403, 404}
@@ -584,7 +591,7 @@ async def test_a_token_that_may_only_read_or_write_does_only_that(world: World, 
     lacking = "reader" if writes(route) else "writer"
     before = await world.logged()
     answer = await world.ask(route[0], path, body, holder=lacking)
-    if route == ("POST", BATCH):
+    if route in EACH:
         assert [one["status"] for one in answer.json()["results"]] == [403]
     else:
         told = problem(answer)
