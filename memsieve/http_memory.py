@@ -323,11 +323,15 @@ class HttpMemory(Caller):
             query={"scope": scope, "kind": kind, "limit": limit, "after": after},
         )
 
-    def explain(self, decision_id: str) -> records.Explained:
-        """Explain a decision: what was compared, and by which rule."""
+    def decision(self, decision_id: str) -> records.Explained:
+        """Return a decision, by its id or its event's: what was compared, and by which rule."""
         return self._ask(
             records.Explained, "GET", f"/v1/decisions/{segment(decision_id=decision_id)}"
         )
+
+    def explain(self, identity: str) -> records.Story:
+        """Explain a decision, an event or a memory, line by line."""
+        return self._ask(records.Story, "GET", f"/v1/explain/{segment(identity=identity)}")
 
     def undo(self, decision_id: str, *, note: str | None = None) -> records.Undone:
         """Undo a decision, and those that depend on it; an undo can be undone too."""
@@ -665,11 +669,15 @@ class AsyncHttpMemory(AsyncCaller):
             query={"scope": scope, "kind": kind, "limit": limit, "after": after},
         )
 
-    async def explain(self, decision_id: str) -> records.Explained:
-        """Explain a decision: what was compared, and by which rule."""
+    async def decision(self, decision_id: str) -> records.Explained:
+        """Return a decision, by its id or its event's: what was compared, and by which rule."""
         return await self._ask(
             records.Explained, "GET", f"/v1/decisions/{segment(decision_id=decision_id)}"
         )
+
+    async def explain(self, identity: str) -> records.Story:
+        """Explain a decision, an event or a memory, line by line."""
+        return await self._ask(records.Story, "GET", f"/v1/explain/{segment(identity=identity)}")
 
     async def undo(self, decision_id: str, *, note: str | None = None) -> records.Undone:
         """Undo a decision, and those that depend on it; an undo can be undone too."""

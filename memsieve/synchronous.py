@@ -166,8 +166,9 @@ class Memory:
     def get(self, memory_id: str) -> MemoryRecord:
         """Return the current version of a memory, live or not. Raises NotFound.
 
-        Its `conflicts` are the live memories that contradict it. Here, as in every method that
-        takes an id, its first characters suffice.
+        Its `conflicts` are the live memories that contradict it. Here, as in every method, a memory
+        is named by its id or the beginning of it, by the `memory_id` that its producer gave it, or
+        by the id of an event. InvalidRequest lists the ids if several memories are meant.
         """
         return self._loop.run(self._memory.get(memory_id))
 

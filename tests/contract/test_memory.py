@@ -132,6 +132,20 @@ class TestMemory:
             memory.undo(retired.id, author="Cleo")
             assert [one.text for one in memory.memories(BEN)] == [TEA]
 
+    def test_a_memory_is_named_by_its_name_or_by_the_id_of_its_event(
+        self, opened: Open, request: pytest.FixtureRequest, tmp_path: Path
+    ) -> None:
+        with opened(request, tmp_path, "default-hashing") as memory:
+            home = memory.add(LYON, scope=ANA, memory_id="home", event_id="e1")
+            assert memory.update("home", PARIS).memory_id == home.memory_id
+            assert [one.text for one in memory.history("e1")] == [LYON, PARIS]
+            memory.pin("home", author="Cleo")
+            assert memory.get("home").pinned
+            assert f'it says    "{LYON}"' in memory.explain("e1")
+            memory.add(TEA, scope=BEN, memory_id="home")
+            with pytest.raises(InvalidRequest, match=r"^home names 2 memories; give an id: "):
+                memory.get("home")
+
     def test_many_are_decided_on_in_order_and_a_repeated_event_names_its_memory(
         self, opened: Open, request: pytest.FixtureRequest, tmp_path: Path
     ) -> None:

@@ -19,6 +19,7 @@ from streams.api.app.records import (
     QuestionsTold,
     Results,
     Settling,
+    Story,
     Undone,
     decided,
     explained,
@@ -58,20 +59,25 @@ def _add_decisions(app: FastAPI, desk: Desk) -> None:
         told = tuple(decided(entry.decision, asked.scope) for entry in part)
         return Decisions(decisions=told, after=after)
 
-    @app.get(_ONE, summary="Explain", responses=responses(404, 501))
-    async def explain(decision_id: DecisionName, request: Request) -> Explained:
-        """Explain a decision: what was compared, and by which rule."""
+    @app.get(_ONE, summary="Get a decision", responses=responses(404, 501))
+    async def decision(decision_id: DecisionName, request: Request) -> Explained:
+        """Return a decision, by its id or its event's: what was compared, and by which rule."""
         decision, scope = await desk.decision(request, "read", decision_id)
         return explained(decision, scope, await life.story(decision))
+
+    @app.get("/v1/explain/{identity}", summary="Explain", responses=responses(404, 501))
+    async def explain(identity: Label, request: Request) -> Story:
+        """Explain a decision, an event or a memory, line by line."""
+        return Story(story=tuple(await desk.story(request, identity)))
 
     @app.post(f"{_ONE}/undo", summary="Undo", responses=responses(404, 409, 501))
     async def undo(
         decision_id: DecisionName, request: Request, noted: Noted | None = None
     ) -> Undone:
         """Undo a decision, and those that depend on it; an undo can be undone too."""
-        await desk.decision(request, "write", decision_id)
+        meant, _ = await desk.decision(request, "write", decision_id)
         note = (noted or Noted()).note
-        done = await life.undo(decision_id, desk.author(request), note)
+        done = await life.undo(meant.decision_id, desk.author(request), note)
         plan = done.plan
         return Undone(
             decisions=tuple(map(outcome_of, done.told)),

@@ -8,14 +8,21 @@ from http import HTTPStatus
 from fastapi import Request
 from pydantic import ValidationError
 
-from schemas.base import DecisionId, MemoryId, ScopeName
+from schemas.base import ScopeName
 from schemas.decisions import Decision
 from schemas.events import Remember
 from schemas.memories import Memory
 from streams.api.app.access import Grant, Right
 from streams.api.app.problems import Refused
 from streams.api.app.records import Fresh, Result, Results, event_of, outcome_of
-from streams.memory.app.lifecycle import DeclinedRequest, Lifecycle, require_told, scope_of, unknown
+from streams.memory.app.lifecycle import (
+    DeclinedRequest,
+    DeclineReason,
+    Lifecycle,
+    require_told,
+    scope_of,
+    unknown,
+)
 from streams.memory.app.queueing import EventResult
 from streams.model.ports import Poison
 from streams.stage.core.reviewing import ReviewQuestion
@@ -98,28 +105,37 @@ class Desk:
         except Refused as error:
             return error
 
-    async def memory(self, request: Request, right: Right, identity: MemoryId) -> Memory:
-        """Return a memory. Raises DeclinedRequest if it is forgotten."""
+    async def memory(self, request: Request, right: Right, identity: str) -> Memory:
+        """Return the memory that an id means. Raises DeclinedRequest if it is forgotten."""
         memory = await self.any_memory(request, right, identity)
         require_told(memory)
         return memory
 
-    async def any_memory(self, request: Request, right: Right, identity: MemoryId) -> Memory:
-        """Return a memory; one outside the token's scopes is unknown, as if it did not exist."""
-        memory = await self.life.memory(identity)
+    async def any_memory(self, request: Request, right: Right, identity: str) -> Memory:
+        """Return the memory that an id means; one outside the token's scopes is unknown."""
+        memory = await self.life.memory(identity, _grant(request).covers)
         self.permit(request, right, memory.scope, "memory_id", unknown("memory", identity))
         return memory
 
     async def decision(
-        self, request: Request, right: Right, identity: DecisionId
+        self, request: Request, right: Right, identity: str
     ) -> tuple[Decision, ScopeName]:
-        """Return a decision and its scope; one outside the token's scopes is unknown."""
-        decision = await self.life.decision(identity)
+        """Return the decision that an id means, and its scope; outside the token's it is unknown."""
+        decision = await self.life.decision(identity, _grant(request).covers)
         scope, nobody = scope_of(decision), unknown("decision", identity)
         if scope is None:
             raise nobody
         self.permit(request, right, scope, "decision_id", nobody)
         return decision, scope
+
+    async def story(self, request: Request, identity: str) -> list[str]:
+        """Explain what an id means, line by line; what is outside the token's scopes is unknown."""
+        if not (
+            await _is_known(self.decision(request, "read", identity))
+            or await _is_known(self.memory(request, "read", identity))
+        ):
+            raise unknown("decision, event or memory", identity)
+        return await self.life.explain(identity, _grant(request).covers)
 
     async def question(self, request: Request, right: Right, identity: str) -> ReviewQuestion:
         """Return a review question; one outside the token's scopes is unknown."""
@@ -135,6 +151,17 @@ class Desk:
 def _grant(request: Request) -> Grant:
     grant: Grant = request.state.grant
     return grant
+
+
+async def _is_known(asked: Awaitable[object]) -> bool:
+    """Return whether there is what is asked for. Raises if it may not be told."""
+    try:
+        await asked
+    except DeclinedRequest as error:
+        if error.why is not DeclineReason.UNKNOWN:
+            raise
+        return False
+    return True
 
 
 def _result(told: EventResult, within: str) -> Result:

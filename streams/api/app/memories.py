@@ -114,8 +114,8 @@ def _add_one(app: FastAPI, desk: Desk) -> None:
     @app.get(f"{_ONE}/history", summary="Show its history", responses=responses(404, 410, 501))
     async def history(memory_id: MemoryName, request: Request) -> Life:
         """Show every version of a memory, with its author, reason and sources."""
-        await desk.memory(request, "read", memory_id)
-        told = await life.history(memory_id)
+        memory = await desk.memory(request, "read", memory_id)
+        told = await life.history(memory.id)
         return Life(
             memory=told.memory,
             versions=tuple(map(version_told, told.versions)),
@@ -190,9 +190,9 @@ def _add_changing(app: FastAPI, desk: Desk) -> None:
         memory_id: MemoryName, request: Request, noted: Noted | None = None
     ) -> Forgotten:
         """Forget a memory and all that it stands for. This cannot be undone."""
-        await desk.any_memory(request, "write", memory_id)
+        memory = await desk.any_memory(request, "write", memory_id)
         note = (noted or Noted()).note
-        done = await life.forget(memory_id, desk.author(request), note)
+        done = await life.forget(memory.id, desk.author(request), note)
         return Forgotten(
             decisions=tuple(map(outcome_of, done.told)),
             memory_ids=done.memory_ids,

@@ -293,6 +293,12 @@ class Explained(Decided):
     story: tuple[str, ...]
 
 
+class Story(Record):
+    """Why something was decided, or how a memory came about, line by line."""
+
+    story: tuple[str, ...]
+
+
 class VersionTold(Record):
     """A version of a memory: its author, its reason, and the differences."""
 

@@ -5,7 +5,8 @@ Authorization is not checked here: the caller has checked the scope of each requ
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -25,7 +26,7 @@ from streams.forget.app.forgetting import (
     UnknownTarget,
     plans,
 )
-from streams.inspect.app import story
+from streams.inspect.app import explained, story
 from streams.memory.app.queueing import Deciding, EventResult
 from streams.model.identity import decision_id, memory_id
 from streams.model.ports import Clock, Unusable
@@ -39,7 +40,7 @@ from streams.stage.core.lineage import CannotUndo, UndoPlan, Wish
 from streams.stage.core.reviewing import ReviewQuestion
 from streams.store.app.client import is_out_of_date
 from streams.store.app.conflicts import KeptMemory, among, conflicts_of, kept
-from streams.store.app.reading import LoggedDecision, StoreReader
+from streams.store.app.reading import AmbiguousPrefix, LoggedDecision, StoreReader, everywhere
 from streams.store.app.requests import request
 
 _Request = TypeVar("_Request", Pin, Rate, Retire)
@@ -108,12 +109,23 @@ class Lifecycle:
     def now(self) -> datetime:
         return self._clock.now()
 
-    async def memory(self, identity: MemoryId) -> Memory:
-        """Return a memory, live or retired; a forgotten one has no text."""
-        held = await (await self.loading.index()).get([identity])
-        if identity not in held:
+    async def memory(
+        self, identity: str, within: Callable[[ScopeName], bool] = everywhere
+    ) -> Memory:
+        """Return the memory that an id means, live or retired; a forgotten one has no text.
+
+        Where the log is read, what is not a whole id is resolved in the scopes `within`, as
+        `StoreReader.memory_id` does.
+        """
+        index, known = await self.loading.index(), MemoryId(identity)
+        held = await index.get([known])
+        if not held and self._past is not None:
+            with _unambiguous("memory_id"):
+                known = await self._past.memory_id(identity, within) or known
+            held = await index.get([known])
+        if not held:
             raise unknown("memory", identity)
-        return held[identity].memory
+        return held[known].memory
 
     async def kept(self, memory: Memory) -> KeptMemory:
         """Return a memory with what it is in conflict with."""
@@ -148,12 +160,22 @@ class Lifecycle:
         most = SUGGESTED_FROM_MAX
         return block, await nothing(index, block, asked, named=named, most=most)
 
-    async def decision(self, identity: DecisionId) -> Decision:
-        """Return the decision that has an id."""
-        found = await self.past("explain a decision").on_events([identity])
-        if identity not in found:
+    async def decision(
+        self, identity: str, within: Callable[[ScopeName], bool] = everywhere
+    ) -> Decision:
+        """Return the decision that an id means.
+
+        What is not a whole id is resolved in the scopes `within`, as `StoreReader.decision_id` does.
+        """
+        reader, known = self.past("explain a decision"), DecisionId(identity)
+        found = await reader.on_events([known])
+        if not found:
+            with _unambiguous("decision_id"):
+                known = await reader.decision_id(identity, within) or known
+            found = await reader.on_events([known])
+        if not found:
             raise unknown("decision", identity)
-        return found[identity]
+        return found[known]
 
     async def decisions(
         self, scope: ScopeName, kind: str | None, limit: int, after: int | None
@@ -167,6 +189,17 @@ class Lifecycle:
     async def story(self, decision: Decision) -> list[str]:
         """Tell a decision in plain words, line by line."""
         return await story(self.past("explain a decision"), decision)
+
+    async def explain(
+        self, identity: str, within: Callable[[ScopeName], bool] = everywhere
+    ) -> list[str]:
+        """Explain a decision, an event or a memory in the scopes `within`, line by line."""
+        reader = self.past("explain a decision or a memory")
+        with _unambiguous("id"):
+            found = await reader.about(identity, within)
+        if found is None:
+            raise unknown("decision, event or memory", identity)
+        return await explained(reader, found)
 
     async def history(self, identity: MemoryId) -> MemoryLineage:
         """Return the life of a memory."""
@@ -295,12 +328,29 @@ def _not_here(what: str) -> DeclinedRequest:
     )
 
 
-def unknown(what: Literal["memory", "decision", "question"], identity: str) -> DeclinedRequest:
+_FIELDS = {
+    "memory": "memory_id",
+    "decision": "decision_id",
+    "question": "review_id",
+    "decision, event or memory": "id",
+}
+
+
+def unknown(
+    what: Literal["memory", "decision", "question", "decision, event or memory"], identity: str
+) -> DeclinedRequest:
     """Return that nothing has an id; also used for what the caller may not see."""
-    field = {"memory": "memory_id", "decision": "decision_id", "question": "review_id"}[what]
-    return DeclinedRequest(
-        DeclineReason.UNKNOWN, f"no {what} in your scopes has the id {identity}", field
-    )
+    said = f"no {what} in your scopes has the id {identity}"
+    return DeclinedRequest(DeclineReason.UNKNOWN, said, _FIELDS[what])
+
+
+@contextmanager
+def _unambiguous(field: str) -> Generator[None]:
+    """Decline a request whose id means several things."""
+    try:
+        yield
+    except AmbiguousPrefix as error:
+        raise DeclinedRequest(DeclineReason.UNFIT, f"{error}", field) from error
 
 
 def changed(identity: MemoryId) -> DeclinedRequest:

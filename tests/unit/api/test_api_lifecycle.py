@@ -185,6 +185,36 @@ async def test_an_event_needs_neither_id_nor_time_and_with_one_of_its_own_comes_
     assert [one["repeated"] for one in timed] == [False, True]  # the same said at the same time
 
 
+async def test_a_memory_and_a_decision_are_named_by_other_ids_than_their_own_in_the_own_scopes(
+    world: World,
+) -> None:
+    for holder, scope in (("ben", BEN), ("ana", ANA)):
+        added = await world.add(ROME, scope, holder, event_id="e1", memory_id="home")
+    identity, decision = added["memory_id"], added["decision_id"]
+    await world.done("POST", f"{LIST}/home/rate", {"helpful": 1})
+    for name in (identity, identity[:8], "home", "e1"):
+        assert (await world.done("GET", f"{LIST}/{name}"))["id"] == identity
+        told = await world.done("GET", f"{LIST}/{name}/history")
+        assert [one["kind"] for one in told["versions"]] == ["insert", "revise"]
+    for name in (decision, decision[:8], "e1"):
+        assert (await world.done("GET", f"/v1/decisions/{name}"))["decision_id"] == decision
+    for name in (decision, "e1", identity, "home"):
+        story = (await world.done("GET", f"/v1/explain/{name}"))["story"]
+        assert f'it says    "{ROME}"' in story
+    assert (await world.done("POST", "/v1/decisions/e1/undo"))["undone"][0] == decision
+    assert await world.texts() == []
+    assert await world.texts(BEN, "ben") == [ROME]
+
+
+async def test_an_id_that_means_two_memories_is_told_with_both(world: World) -> None:
+    ids = [(await world.add(ROME, f"{ANA}/{place}", event_id="e1"))["memory_id"] for place in "ab"]
+    told = problem(await world.ask("GET", f"{LIST}/e1"))
+    assert (told["status"], told["field"]) == (422, "memory_id")
+    named = f"{ids[0]} of {ANA}/a, {ids[1]} of {ANA}/b"
+    assert told["detail"] == f"e1 names 2 memories; give an id: {named}"
+    assert problem(await world.ask("GET", "/v1/decisions/e1"))["status"] == 422
+
+
 async def test_an_id_that_was_used_for_another_text_is_a_conflict_and_leaves_nothing(
     world: World,
 ) -> None:
@@ -509,6 +539,7 @@ ATTEMPTS: Mapping[Way, Attempt] = {
     ("GET", "/v1/decisions"): _nothing,
     ("GET", "/v1/decisions/{decision_id}"): _nothing,
     ("POST", "/v1/decisions/{decision_id}/undo"): _nothing,
+    ("GET", "/v1/explain/{identity}"): _nothing,
     ("GET", "/v1/reviews"): _nothing,
     ("POST", "/v1/reviews/{review_id}/answer"): lambda _: {"verdict": "same"},
 }
@@ -528,7 +559,8 @@ def routes() -> list[Way]:
 
 def path_of(route: Way, held: Held) -> str:
     """Return where a request goes; a list names its scope there."""
-    path = route[1].format(memory_id=held.memory, decision_id=held.decision, review_id=held.review)
+    ids = {"memory_id": held.memory, "decision_id": held.decision, "review_id": held.review}
+    path = route[1].format(**ids, identity=held.memory)
     return f"{path}?scope={BEN}" if route[0] == "GET" and "{" not in route[1] else path
 
 
