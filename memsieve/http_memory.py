@@ -205,9 +205,10 @@ class HttpMemory(Caller):
         valid_until: datetime | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
     ) -> records.Changes:
-        """Replace a memory by one with a new text; the old one is retired, and keeps its text.
+        """Give a memory a new text; its history keeps the old one.
 
-        The new memory has its own id. To reverse the change, undo the first of the decisions.
+        A memory that was added with a name, or here, keeps its id. Any other is retired, and a new
+        one replaces it. To reverse the change, undo the first of the decisions.
         """
         return self._ask(
             records.Changes,
@@ -551,9 +552,10 @@ class AsyncHttpMemory(AsyncCaller):
         valid_until: datetime | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
     ) -> records.Changes:
-        """Replace a memory by one with a new text; the old one is retired, and keeps its text.
+        """Give a memory a new text; its history keeps the old one.
 
-        The new memory has its own id. To reverse the change, undo the first of the decisions.
+        A memory that was added with a name, or here, keeps its id. Any other is retired, and a new
+        one replaces it. To reverse the change, undo the first of the decisions.
         """
         return await self._ask(
             records.Changes,

@@ -146,6 +146,18 @@ class TestMemory:
             with pytest.raises(InvalidRequest, match=r"^home names 2 memories; give an id: "):
                 memory.get("home")
 
+    def test_an_update_is_no_sighting_and_leaves_one_memory_of_a_text(
+        self, opened: Open, request: pytest.FixtureRequest, tmp_path: Path
+    ) -> None:
+        with opened(request, tmp_path, "default-hashing") as memory:
+            home = memory.add(LYON, scope=ANA)
+            memory.update(home.memory_id, PARIS)
+            assert memory.get(home.memory_id).observation_count == 1
+            tea = memory.add(TEA, scope=ANA)
+            joined = memory.update(home.memory_id, TEA)
+            assert joined.effect == f"memory {home.memory_id} replaces {tea.memory_id}"
+            assert [one.id for one in memory.memories(ANA)] == [home.memory_id]
+
     def test_many_are_decided_on_in_order_and_a_repeated_event_names_its_memory(
         self, opened: Open, request: pytest.FixtureRequest, tmp_path: Path
     ) -> None:

@@ -127,13 +127,14 @@ def _add_one(app: FastAPI, desk: Desk) -> None:
     async def update(
         memory_id: MemoryName, correction: Correction, request: Request, response: Response
     ) -> Changes:
-        """Replace a memory by one with a new text; the old one is retired, and keeps its text.
+        """Give a memory a new text; its history keeps the old one.
 
-        The new memory has its own id. To reverse the change, undo the first of the decisions.
+        A memory that was added with a name, or here, keeps its id. Any other is retired, and a new
+        one replaces it. To reverse the change, undo the first of the decisions.
         """
         memory = await desk.memory(request, "write", memory_id)
         try:
-            fresh = correcting(memory, correction)
+            fresh = correcting(memory, correction, await life.addressing(memory))
         except ValidationError as error:
             raise Refused.invalid(error, "body") from error
         event = desk.event(request, fresh)

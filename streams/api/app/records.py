@@ -1,5 +1,6 @@
 """The requests and answers of the API."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
@@ -347,23 +348,27 @@ class QuestionsTold(Record):
 
 
 def event_of(fresh: Fresh, author: str, now: datetime) -> Remember | Poison:
-    """Return `fresh` as an event, or why it is invalid."""
+    """Return `fresh` as an event, or why it is invalid.
+
+    A memory without a name is named after its event: an update keeps the id of a named one.
+    """
     at = fresh.occurred_at or now
     if at > now + CLOCK_SKEW_MAX:
         said = f"is {at:%Y-%m-%d %H:%M:%S} UTC, in the future; set the clock right, or leave it out"
         return Poison(said, "occurred_at")
     identity = fresh.event_id or said_event_id(fresh.scope, author, at, fresh.text)
-    given = {**dict(fresh), "event_id": identity, "occurred_at": at}
+    name = fresh.memory_id if "memory_id" in fresh.model_fields_set else identity
+    given = {**dict(fresh), "event_id": identity, "occurred_at": at, "memory_id": name}
     event = Remember.model_validate(given)
     return oversized(EVENT.encode(event)) or event
 
 
-def correcting(memory: Memory, correction: Correction) -> Fresh:
-    """Return a correction as a new memory; fields that it omits are taken from the old one."""
+def correcting(memory: Memory, correction: Correction, address: Mapping[str, object]) -> Fresh:
+    """Return the correction of a memory, which `address` names; fields that it omits stay."""
     kept = Correction.model_fields.keys() & Memory.model_fields.keys()
     values = {name: getattr(memory, name) for name in kept}
     values |= correction.model_dump(exclude_none=True)
-    return Fresh.model_validate({**values, "scope": memory.scope, "supersedes": (memory.id,)})
+    return Fresh.model_validate({**values, "scope": memory.scope, **address})
 
 
 def outcome_of(told: EventResult) -> Outcome:

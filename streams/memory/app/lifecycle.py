@@ -13,11 +13,11 @@ from enum import Enum
 from typing import Literal, TypeVar
 
 from schemas.base import DecisionId, MemoryId, ScopeName
-from schemas.decisions import Decision, Marker, Reinforce, Reject
+from schemas.decisions import Decision, Marker, Reinforce, Reject, Replace
 from schemas.events import Ended, Event, Pin, Rate, Remember, Retire
 from schemas.memories import Memory, Standing
 from streams.changes.app.lineages import IncompleteUndo, MemoryLineage, history, planned
-from streams.changes.app.updating import stands
+from streams.changes.app.updating import addressing, joins, stands, twin_of
 from streams.changes.core.history import not_live
 from streams.forget.app.forgetting import (
     ForgetPlans,
@@ -209,12 +209,23 @@ class Lifecycle:
         """Decide on new events."""
         return await self.deciding.decide(events)
 
-    async def update(self, memory: Memory, event: Remember, author: str) -> list[EventResult]:
-        """Supersede a memory with what an event says, without comparing the two.
+    async def addressing(self, memory: Memory) -> dict[str, object]:
+        """Return the fields by which an event gives a memory a new text.
 
-        The event names the memory it supersedes; for policies under which an event may not retire
-        what it names, an answer says that the new memory stands.
+        Where the log is not read, its name is not known, and a new memory takes its place.
         """
+        if self._past is None:
+            return {"memory_id": None, "supersedes": (memory.id,)}
+        return await addressing(self._past, memory)
+
+    async def update(self, memory: Memory, event: Remember, author: str) -> list[EventResult]:
+        """Give a memory the text of an event that addresses it, without comparing the two.
+
+        An event supersedes a memory that has no name; for policies under which it may not, an
+        answer says that the new memory stands.
+        """
+        if event.memory_id is not None:
+            return await self._rename(memory, event, author)
         made = memory_id(decision_id(event.scope, event.event_id))
         if memory.superseded is None or memory.superseded.by != made:  # else it is a retry
             require_free(memory)
@@ -228,6 +239,17 @@ class Lifecycle:
         if second.decision is not None and not _changes(second.decision, memory):
             raise changed(memory.id)
         return [first, second]
+
+    async def _rename(self, memory: Memory, event: Remember, author: str) -> list[EventResult]:
+        require_free(memory)
+        [told] = await self.deciding.decide([event])
+        if not isinstance(told.decision, Replace):
+            return [told]
+        after = told.decision.memory
+        twin = await twin_of(await self.loading.index(), after)
+        if twin is None:
+            return [told]
+        return [told, *await self.deciding.decide([joins(event, after, twin, author)])]
 
     async def pin(
         self, memory: Memory, author: str, note: str, *, pinned: bool

@@ -46,6 +46,7 @@ def test_a_memory_that_its_producer_named_keeps_its_id(memsieve: Memsieve, tmp_p
     assert memsieve("memory", "update", "home", NEW, "--store", "store").code == 0
     [after] = memsieve("memory", "list", "--store", "store", "--json").json()
     assert (after["id"], after["text"]) == (before["id"], NEW)
+    assert after["observation_count"] == 1
 
 
 def test_a_memory_is_named_by_its_id_its_name_or_the_id_of_an_event(

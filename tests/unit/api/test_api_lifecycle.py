@@ -140,7 +140,7 @@ async def test_a_memory_is_added_found_explained_updated_told_undone_and_forgott
 
 
 async def _a_whole_life(world: World) -> None:
-    added = await world.add(ROME)
+    added = await world.add(ROME, memory_id=None)
     assert (added["kind"], added["why"]) == ("insert", "no memory of this scope is similar")
     rome = added["memory_id"]
     found = await world.done("POST", SEARCH, {"scope": ANA, "query": "Rome"})
@@ -236,9 +236,10 @@ async def test_an_id_that_was_used_for_another_text_is_a_conflict_and_leaves_not
 async def test_an_id_of_what_was_forgotten_is_a_conflict_that_the_owner_finds(
     world: World,
 ) -> None:
-    added = await world.add(ROME, event_id="1")
+    nameless = {"event_id": "1", "memory_id": None}
+    added = await world.add(ROME, **nameless)
     await world.done("POST", f"{LIST}/{added['memory_id']}/forget")
-    answer = await world.ask("POST", ADD, {"scope": ANA, "text": "Ben has a dog.", "event_id": "1"})
+    answer = await world.ask("POST", ADD, {"scope": ANA, "text": "Ben has a dog.", **nameless})
     assert (problem(answer)["status"], problem(answer)["field"]) == (409, "event_id")
 
 
@@ -353,7 +354,21 @@ def test_the_kinds_to_list_are_those_that_lie_with_a_scope() -> None:
 
 
 async def test_an_update_keeps_what_it_does_not_name_and_may_be_sent_again(world: World) -> None:
-    added = await world.add(ROME, category="home", tags=["city"], importance=0.5)
+    kept = {"category": "home", "tags": ["city"], "importance": 0.5}
+    added = await world.add(ROME, **kept)
+    here = f"{LIST}/{added['memory_id']}"
+    correction = {"text": OSLO, "importance": 0.9, "event_id": "moved"}
+    [first, again] = [await world.done("PATCH", here, correction) for _ in range(2)]
+    assert [one["repeated"] for one in first["decisions"]] == [False]
+    assert [one["repeated"] for one in again["decisions"]] == [True]
+    new = await world.done("GET", here)
+    assert (new["text"], new["category"], new["tags"]) == (OSLO, "home", ["city"])
+    assert (new["importance"], new["observation_count"]) == (0.9, 1)
+
+
+async def test_an_update_replaces_a_memory_that_has_no_name(world: World) -> None:
+    kept = {"category": "home", "tags": ["city"], "importance": 0.5}
+    added = await world.add(ROME, memory_id=None, **kept)
     here = f"{LIST}/{added['memory_id']}"
     correction = {"text": OSLO, "importance": 0.9, "event_id": "moved"}
     [first, again] = [await world.done("PATCH", here, correction) for _ in range(2)]
@@ -361,17 +376,33 @@ async def test_an_update_keeps_what_it_does_not_name_and_may_be_sent_again(world
     assert [one["repeated"] for one in again["decisions"]] == [True, True]
     new = await world.done("GET", f"{LIST}/{first['decisions'][0]['memory_id']}")
     assert (new["category"], new["tags"], new["importance"]) == ("home", ["city"], 0.9)
+    assert new["observation_count"] == 1
     late = problem(await world.ask("PATCH", here, {"text": TEA}))
     assert late["detail"].endswith(f"ask for {new['id']} instead")
 
 
 async def test_an_update_to_what_is_known_already_leaves_one_memory(world: World) -> None:
-    rome, tea = [(await world.add(text))["memory_id"] for text in (ROME, TEA)]
+    rome, tea = [(await world.add(text, memory_id=None))["memory_id"] for text in (ROME, TEA)]
     changes = await world.done("PATCH", f"{LIST}/{rome}", {"text": TEA})
     assert [one["kind"] for one in changes["decisions"]] == ["reinforce", "replace"]
     assert (await world.done("GET", f"{LIST}/{rome}"))["superseded"]["by"] == tea
     same = await world.done("PATCH", f"{LIST}/{tea}", {"text": TEA})
     assert [one["kind"] for one in same["decisions"]] == ["reinforce"]
+
+
+async def test_an_update_of_a_named_memory_to_what_is_known_already_leaves_that_one(
+    world: World,
+) -> None:
+    rome, tea = [(await world.add(text, BEN, "ben"))["memory_id"] for text in (ROME, TEA)]
+    here = f"{LIST}/{rome}"
+    changes = await world.done("PATCH", here, {"text": TEA}, holder="ben")
+    effects = [one["effect"] for one in changes["decisions"]]
+    assert effects == [f"memory {rome} now says this", f"memory {rome} replaces {tea}"]
+    assert await world.texts(BEN, "ben") == [TEA]
+    first = changes["decisions"][0]["decision_id"]
+    await world.done("POST", f"/v1/decisions/{first}/undo", holder="ben")
+    back = [await world.done("GET", f"{LIST}/{one}", holder="ben") for one in (rome, tea)]
+    assert [(one["text"], one["status"]) for one in back] == [(ROME, "active"), (TEA, "active")]
 
 
 async def test_a_question_is_listed_and_answered_once(world: World) -> None:
