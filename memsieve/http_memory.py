@@ -81,17 +81,24 @@ class HttpMemory(Caller):
     def memories(
         self,
         *,
-        scope: str,
+        scope: str | None = None,
+        across: bool | None = None,
         limit: int | None = None,
         after: str | None = None,
         retired: bool | None = None,
     ) -> records.Memories:
-        """List the memories of a scope, oldest first, page by page."""
+        """List the memories of a scope, or of all that the token may read, page by page."""
         return self._ask(
             records.Memories,
             "GET",
             "/v1/memories",
-            query={"scope": scope, "limit": limit, "after": after, "retired": retired},
+            query={
+                "scope": scope,
+                "across": across,
+                "limit": limit,
+                "after": after,
+                "retired": retired,
+            },
         )
 
     def add_many(self, memories: Sequence[Mapping[str, object]]) -> records.Results:
@@ -108,10 +115,10 @@ class HttpMemory(Caller):
         verify: Literal["built-in", "llm", "none"] | None = None,
         limit: int | None = None,
         lexical_weight: float | None = None,
-    ) -> loading.SearchResult:
+    ) -> records.Found:
         """Return the memories nearest to the query; memories of one fact come as one entry."""
         return self._ask(
-            loading.SearchResult,
+            records.Found,
             "POST",
             "/v1/memories/search",
             body={
@@ -343,8 +350,10 @@ class HttpMemory(Caller):
             body={"note": note},
         )
 
-    def reviews(self, *, scope: str, every: bool | None = None) -> records.QuestionsTold:
-        """List the questions about a scope: pairs of memories that no judge could settle."""
+    def reviews(
+        self, *, scope: str | None = None, every: bool | None = None
+    ) -> records.QuestionsTold:
+        """List the questions about a scope, or all: pairs of memories that no judge could settle."""
         return self._ask(
             records.QuestionsTold, "GET", "/v1/reviews", query={"scope": scope, "every": every}
         )
@@ -426,17 +435,24 @@ class AsyncHttpMemory(AsyncCaller):
     async def memories(
         self,
         *,
-        scope: str,
+        scope: str | None = None,
+        across: bool | None = None,
         limit: int | None = None,
         after: str | None = None,
         retired: bool | None = None,
     ) -> records.Memories:
-        """List the memories of a scope, oldest first, page by page."""
+        """List the memories of a scope, or of all that the token may read, page by page."""
         return await self._ask(
             records.Memories,
             "GET",
             "/v1/memories",
-            query={"scope": scope, "limit": limit, "after": after, "retired": retired},
+            query={
+                "scope": scope,
+                "across": across,
+                "limit": limit,
+                "after": after,
+                "retired": retired,
+            },
         )
 
     async def add_many(self, memories: Sequence[Mapping[str, object]]) -> records.Results:
@@ -455,10 +471,10 @@ class AsyncHttpMemory(AsyncCaller):
         verify: Literal["built-in", "llm", "none"] | None = None,
         limit: int | None = None,
         lexical_weight: float | None = None,
-    ) -> loading.SearchResult:
+    ) -> records.Found:
         """Return the memories nearest to the query; memories of one fact come as one entry."""
         return await self._ask(
-            loading.SearchResult,
+            records.Found,
             "POST",
             "/v1/memories/search",
             body={
@@ -690,8 +706,10 @@ class AsyncHttpMemory(AsyncCaller):
             body={"note": note},
         )
 
-    async def reviews(self, *, scope: str, every: bool | None = None) -> records.QuestionsTold:
-        """List the questions about a scope: pairs of memories that no judge could settle."""
+    async def reviews(
+        self, *, scope: str | None = None, every: bool | None = None
+    ) -> records.QuestionsTold:
+        """List the questions about a scope, or all: pairs of memories that no judge could settle."""
         return await self._ask(
             records.QuestionsTold, "GET", "/v1/reviews", query={"scope": scope, "every": every}
         )

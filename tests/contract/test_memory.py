@@ -108,7 +108,9 @@ class TestMemory:
 
             gone = memory.forget(first.memory_id, author="Cleo")
             assert first.memory_id in gone.memory_ids
-            assert LYON not in [one.text for one in memory.memories()]
+            assert LYON not in [one.text for one in memory.memories(retired=True)]
+            with pytest.raises(NotFound, match=r"is forgotten$"):
+                memory.get(first.memory_id)
             assert memory.add(LYON, scope=ANA).kind == "block"
 
     def test_a_memory_is_pinned_rated_retired_and_brought_back(
@@ -175,6 +177,8 @@ class TestMemory:
             later = memory.add(LYON, scope=ANA, event_id="e1", occurred_at=THEN)
             assert (later.kind, later.memory_id) == ("ignore", first.memory_id)
             assert [one.text for one in memory.memories()] == [LYON, TEA]
+            assert memory.memories("acme") == []
+            assert [one.text for one in memory.memories("acme", across=True)] == [LYON, TEA]
             with pytest.raises(InvalidRequest, match="event_id was used before in this scope"):
                 memory.add(PARIS, scope=ANA, event_id="e1", occurred_at=THEN)
 

@@ -16,6 +16,7 @@ from streams.api.app.records import (
     Changes,
     Correction,
     Forgotten,
+    Found,
     Fresh,
     Life,
     Listed,
@@ -32,7 +33,7 @@ from streams.api.app.records import (
     version_told,
 )
 from streams.memory.app.queueing import EventResult
-from streams.recall.app.loading import Given, Grouping, SearchResult, UnknownMemory
+from streams.recall.app.loading import Given, Grouping, UnknownMemory
 from streams.store.app.conflicts import KeptMemory
 
 _ONE = "/v1/memories/{memory_id}"
@@ -63,20 +64,32 @@ def _add_adding(app: FastAPI, desk: Desk) -> None:
 def _add_reading(app: FastAPI, desk: Desk) -> None:
     life = desk.life
 
-    @app.get("/v1/memories", summary="List a scope")
+    @app.get("/v1/memories", summary="List memories")
     async def memories(asked: Annotated[Listed, Query()], request: Request) -> Memories:
-        """List the memories of a scope, oldest first, page by page."""
-        desk.permit(request, "read", asked.scope, "scope")
+        """List the memories of a scope, or of all that the token may read, page by page."""
+        if asked.scope is not None:
+            desk.permit(request, "read", asked.scope, "scope")
+        readable, has = desk.readable(request), asked.has
         part, after = await life.listed(
-            asked.scope, asked.limit, asked.after, retired=asked.retired
+            asked.only,
+            asked.limit,
+            asked.after,
+            retired=asked.retired,
+            within=lambda scope: has(scope) and readable(scope),
         )
-        return Memories(memories=tuple(part), after=after)
+        hint = None
+        if asked.scope is not None and not part and asked.after is None:
+            hint = await life.hint(asked.scope, has, readable)
+        return Memories(memories=tuple(part), after=after, hint=hint)
 
     @app.post("/v1/memories/search", summary="Search a scope")
-    async def search(asked: Search, request: Request) -> SearchResult:
+    async def search(asked: Search, request: Request) -> Found:
         """Return the memories nearest to the query; memories of one fact come as one entry."""
         desk.permit(request, "read", asked.scope, "scope")
-        return await life.loading.search(asked)
+        found, hint = await life.loading.search(asked), None
+        if not found.entries:
+            hint = await life.hint(asked.scope, asked.scope.__eq__, desk.readable(request))
+        return Found(**dict(found), hint=hint)
 
     @app.post("/v1/memories/recall", summary="Recall a block for a prompt")
     async def recall(asked: Recall, request: Request) -> Block:

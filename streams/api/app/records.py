@@ -18,6 +18,7 @@ from schemas.base import (
     Moment,
     Record,
     Scope,
+    ScopeName,
     Text,
     Unit,
 )
@@ -31,7 +32,8 @@ from streams.inspect.app import told_version
 from streams.memory.app.queueing import BATCH_EVENTS, EventResult
 from streams.model.identity import said_event_id
 from streams.model.ports import Poison
-from streams.recall.app.loading import SearchRequest
+from streams.model.scope import lies_in
+from streams.recall.app.loading import SearchRequest, SearchResult
 from streams.recall.app.recalling import RecallRequest
 from streams.stage.core.explain import outcome, why
 from streams.stage.core.ledger import touched
@@ -157,12 +159,27 @@ class Settling(Noted):
 
 
 class Listed(Record):
-    """Which memories of a scope: `after` is where the last answer ended; `retired` shows all."""
+    """Which memories: of a scope, with `across` also of those below it, or of all.
 
-    scope: Scope
+    `after` is where the last answer ended; `retired` includes memories that were replaced or ended.
+    """
+
+    scope: Scope | None = None
+    across: bool = False
     limit: Annotated[int, Field(ge=1, le=LISTED_MAX)] = LISTED
     after: Annotated[str, Field(max_length=2_000)] | None = None
     retired: bool = False
+
+    @property
+    def only(self) -> ScopeName | None:
+        """The one scope that is asked for; None if it is several."""
+        return None if self.across else self.scope
+
+    def has(self, scope: ScopeName) -> bool:
+        """Return whether a scope's memories are asked for."""
+        return self.scope is None or (
+            lies_in(scope, self.scope) if self.across else scope == self.scope
+        )
 
 
 class ListedDecisions(Record):
@@ -175,9 +192,9 @@ class ListedDecisions(Record):
 
 
 class ListedQuestions(Record):
-    """Which questions of a scope; with `every` also those that are answered, or moot."""
+    """Which questions of a scope, or of all; with `every` also those that are answered, or moot."""
 
-    scope: Scope
+    scope: Scope | None = None
     every: bool = False
 
 
@@ -253,11 +270,18 @@ class Forgotten(Changes):
     records: Count
 
 
+class Found(SearchResult):
+    """What a search found; `hint` is as for a block."""
+
+    hint: str | None
+
+
 class Memories(Record):
-    """Memories of a scope, oldest first; if `after` is given, there are more."""
+    """Memories, oldest first; if `after` is given, there are more; `hint` is as for a block."""
 
     memories: tuple[KeptMemory, ...]
     after: str | None
+    hint: str | None
 
 
 class Block(Record):

@@ -30,7 +30,7 @@ from streams.inspect.app import explained, story
 from streams.memory.app.queueing import Deciding, EventResult
 from streams.model.identity import decision_id, memory_id
 from streams.model.ports import Clock, Unusable
-from streams.recall.app.loading import Loading
+from streams.recall.app.loading import Loading, hint_of
 from streams.recall.app.recalling import SUGGESTED_FROM_MAX, RecallRequest, nothing, recalled
 from streams.recall.core.recall import CountTokens, PromptBlock
 from streams.reviews.app import answer_to, questions
@@ -132,17 +132,35 @@ class Lifecycle:
         return kept(memory, await conflicts_of(await self.loading.index(), [memory.id]))
 
     async def listed(
-        self, scope: ScopeName, limit: int, after: str | None, *, retired: bool
+        self,
+        scope: ScopeName | None,
+        limit: int,
+        after: str | None,
+        *,
+        retired: bool,
+        within: Callable[[ScopeName], bool] = everywhere,
     ) -> tuple[list[KeptMemory], str | None]:
-        """Return a page of a scope's memories, oldest first; the next is behind `after`."""
+        """Return a page of a scope's memories, oldest first; the next is behind `after`.
+
+        Without a scope, those of all scopes `within`.
+        """
         start = None if after is None else _place_of(after)
         index = await self.loading.index()
-        stored = [one async for one in index.scan(scope)]
+        stored = [one async for one in index.scan(scope) if within(one.memory.scope)]
         known, every = among(stored), [one.memory for one in stored]
         shown = [one for one in every if one.live or (retired and not is_forgotten(one))]
         behind = sorted((one for one in shown if start is None or _place(one) > start), key=_place)
         part = [kept(memory, known) for memory in behind[:limit]]
         return part, _written(part[-1]) if len(part) < len(behind) else None
+
+    async def hint(
+        self,
+        scope: ScopeName,
+        has: Callable[[ScopeName], bool],
+        named: Callable[[ScopeName], bool],
+    ) -> str | None:
+        """Return what `hint_of` says where nothing was found."""
+        return await hint_of(await self.loading.index(), scope, has, named, SUGGESTED_FROM_MAX)
 
     async def recall(
         self, asked: RecallRequest, named: Callable[[ScopeName], bool]

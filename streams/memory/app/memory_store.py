@@ -31,8 +31,10 @@ from streams.forget.app.forgetting import (
 from streams.forget.app.scrubbing import scrub
 from streams.inspect.app import ExplainedDecision, ExplainedVersion, explained, told, told_version
 from streams.memory.app.holding import Resources
+from streams.memory.app.lifecycle import is_forgotten
 from streams.model.observed import is_to_come
 from streams.model.ports import Index, NoStore
+from streams.model.scope import lies_in
 from streams.recall.app import loading, recalling
 from streams.recall.app.loading import SearchResult
 from streams.recall.core.recall import PromptBlock
@@ -240,18 +242,30 @@ class MemoryStore:
         return [told_version(version) for version in life.versions]
 
     async def memory(self, identity: str) -> KeptMemory:
-        """Return a memory's current version, live or not. Raises UnknownId and AmbiguousPrefix."""
+        """Return a memory's current version, live or retired.
+
+        Raises UnknownId, also for a forgotten one, and AmbiguousPrefix.
+        """
         async with self._gate.shared():
             memory = await self._memory(identity)
+            if is_forgotten(memory):
+                raise UnknownId(f"memory {memory.id} is forgotten")
             return kept(memory, await conflicts_of(await self._index(), [memory.id]))
 
-    async def memories(self, scope: ScopeName | None) -> list[KeptMemory]:
-        """Return the memories of one scope or of all, live or not, by scope and oldest first."""
+    async def memories(self, scope: ScopeName | None, *, across: bool = False) -> list[KeptMemory]:
+        """Return the memories of a scope or of all, live or retired, by scope and oldest first.
+
+        `across` includes those of the scopes below it.
+        """
         async with self._gate.shared():
-            index = await self._index()
-            found = {one.memory.id: one async for one in index.scan(scope)}
+            stored = (await self._index()).scan(None if across else scope)
+            found = {
+                one.memory.id: one
+                async for one in stored
+                if scope is None or lies_in(one.memory.scope, scope)
+            }
         known = among(found.values())
-        return [kept(memory, known) for memory in in_order(found)]
+        return [kept(one, known) for one in in_order(found) if not is_forgotten(one)]
 
     def wish(self, author: str | None, note: str) -> Wish:
         """Return a request for a change made now: its author, time and note.

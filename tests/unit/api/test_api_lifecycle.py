@@ -236,7 +236,7 @@ async def test_an_id_that_was_used_for_another_text_is_a_conflict_and_leaves_not
 async def test_an_id_of_what_was_forgotten_is_a_conflict_that_the_owner_finds(
     world: World,
 ) -> None:
-    nameless = {"event_id": "1", "memory_id": None}
+    nameless: dict[str, Any] = {"event_id": "1", "memory_id": None}
     added = await world.add(ROME, **nameless)
     await world.done("POST", f"{LIST}/{added['memory_id']}/forget")
     answer = await world.ask("POST", ADD, {"scope": ANA, "text": "Ben has a dog.", **nameless})
@@ -286,6 +286,33 @@ async def test_a_scope_is_listed_part_by_part_and_retired_ones_where_they_are_wa
         seen += [one["id"] for one in part["memories"]]
         after = part["after"]
     assert seen == ids
+
+
+async def test_a_list_is_of_one_scope_or_of_those_below_or_of_all_of_the_token(
+    world: World,
+) -> None:
+    await world.add(HIVES, BEN, "ben")
+    for scope, text in ((ANA, TEA), (f"{ANA}/home", ROME), (f"{ANA}/home/old", OSLO)):
+        await world.add(text, scope)
+    for query, texts in (
+        (f"?scope={ANA}", [TEA]),
+        (f"?scope={ANA}&across=true", [TEA, ROME, OSLO]),
+        (f"?scope={ANA}/home&across=true", [ROME, OSLO]),
+        ("", [TEA, ROME, OSLO]),
+    ):
+        listed = await world.done("GET", f"{LIST}{query}")
+        assert [one["text"] for one in listed["memories"]] == texts, query
+        assert listed["hint"] is None
+
+
+async def test_where_nothing_is_found_a_hint_names_scopes_of_the_token_alone(world: World) -> None:
+    await world.add(HIVES, BEN, "ben")
+    await world.add(TEA, f"{ANA}/home")
+    said = f"scope {ANA} has no memories; others have: {ANA}/home"
+    assert (await world.done("GET", f"{LIST}?scope={ANA}"))["hint"] == said
+    assert (await world.done("POST", SEARCH, {"scope": ANA, "query": "tea"}))["hint"] == said
+    below = await world.done("POST", SEARCH, {"scope": f"{ANA}/home", "query": "tea"})
+    assert (len(below["entries"]), below["hint"]) == (1, None)
 
 
 async def test_what_is_pinned_stays_until_it_is_unpinned(world: World) -> None:
@@ -354,7 +381,7 @@ def test_the_kinds_to_list_are_those_that_lie_with_a_scope() -> None:
 
 
 async def test_an_update_keeps_what_it_does_not_name_and_may_be_sent_again(world: World) -> None:
-    kept = {"category": "home", "tags": ["city"], "importance": 0.5}
+    kept: dict[str, Any] = {"category": "home", "tags": ["city"], "importance": 0.5}
     added = await world.add(ROME, **kept)
     here = f"{LIST}/{added['memory_id']}"
     correction = {"text": OSLO, "importance": 0.9, "event_id": "moved"}
@@ -367,7 +394,7 @@ async def test_an_update_keeps_what_it_does_not_name_and_may_be_sent_again(world
 
 
 async def test_an_update_replaces_a_memory_that_has_no_name(world: World) -> None:
-    kept = {"category": "home", "tags": ["city"], "importance": 0.5}
+    kept: dict[str, Any] = {"category": "home", "tags": ["city"], "importance": 0.5}
     added = await world.add(ROME, memory_id=None, **kept)
     here = f"{LIST}/{added['memory_id']}"
     correction = {"text": OSLO, "importance": 0.9, "event_id": "moved"}
@@ -687,7 +714,14 @@ async def test_a_token_that_may_only_read_or_write_does_only_that(world: World, 
             *("POST", ADD, {"scope": ANA, "text": "x", "valid_from": LATER, "valid_until": SOONER}),
             *(422, "body", "valid_until 2026-03-03 00:00:00+00:00 is before valid_from"),
         ),
-        ("GET", LIST, None, 422, "scope", "scope is missing; add it"),
+        (
+            "GET",
+            f"{LIST}?limit=0",
+            None,
+            422,
+            "limit",
+            "limit should be greater than or equal to 1",
+        ),
         (
             "GET",
             f"{LIST}?scope={ANA}&limit=0",
