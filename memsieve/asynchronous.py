@@ -181,13 +181,13 @@ class AsyncMemory:
             return await store.memory(_id(memory_id))
 
     async def memories(
-        self, scope: str | None = None, *, retired: bool = False
+        self, scope: str | None = None, *, across: bool = False, retired: bool = False
     ) -> list[MemoryRecord]:
         """Return the memories of a scope, or of all. See `Memory.memories`."""
         store = await self._opened()
-        exact = valid(_Place, {"scope": scope}).scope
+        named = valid(_Place, {"scope": scope}).scope
         with translated():
-            found = await store.memories(exact)
+            found = await store.memories(named, across=across)
         return [memory for memory in found if retired or memory.live]
 
     async def explain(self, id: str) -> list[str]:  # noqa: A002 - what it is

@@ -81,17 +81,24 @@ class HttpMemory(Caller):
     def memories(
         self,
         *,
-        scope: str,
+        scope: str | None = None,
+        across: bool | None = None,
         limit: int | None = None,
         after: str | None = None,
         retired: bool | None = None,
     ) -> records.Memories:
-        """List the memories of a scope, oldest first, page by page."""
+        """List the memories of a scope, or of all that the token may read, page by page."""
         return self._ask(
             records.Memories,
             "GET",
             "/v1/memories",
-            query={"scope": scope, "limit": limit, "after": after, "retired": retired},
+            query={
+                "scope": scope,
+                "across": across,
+                "limit": limit,
+                "after": after,
+                "retired": retired,
+            },
         )
 
     def add_many(self, memories: Sequence[Mapping[str, object]]) -> records.Results:
@@ -108,10 +115,10 @@ class HttpMemory(Caller):
         verify: Literal["built-in", "llm", "none"] | None = None,
         limit: int | None = None,
         lexical_weight: float | None = None,
-    ) -> loading.SearchResult:
+    ) -> records.Found:
         """Return the memories nearest to the query; memories of one fact come as one entry."""
         return self._ask(
-            loading.SearchResult,
+            records.Found,
             "POST",
             "/v1/memories/search",
             body={
@@ -205,9 +212,10 @@ class HttpMemory(Caller):
         valid_until: datetime | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
     ) -> records.Changes:
-        """Replace a memory by one with a new text; the old one is retired, and keeps its text.
+        """Give a memory a new text; its history keeps the old one.
 
-        The new memory has its own id. To reverse the change, undo the first of the decisions.
+        A memory that was added with a name, or here, keeps its id. Any other is retired, and a new
+        one replaces it. To reverse the change, undo the first of the decisions.
         """
         return self._ask(
             records.Changes,
@@ -296,9 +304,13 @@ class HttpMemory(Caller):
             body={"note": note},
         )
 
-    def publish(self, events: Sequence[Mapping[str, object]]) -> records.Accepted:
-        """Publish events. An event with a known id is ignored."""
-        return self._ask(records.Accepted, "POST", "/v1/events", body={"events": events})
+    def publish(self, events: Sequence[Mapping[str, object]]) -> records.Results:
+        """Publish events without waiting for decisions, each with its own status.
+
+        The status is 200 if the event is decided on already, 202 if it will be, or why it is
+        refused; a refused one does not affect the others. An event with a known id is ignored.
+        """
+        return self._ask(records.Results, "POST", "/v1/events", body={"events": events})
 
     def decisions(
         self,
@@ -319,11 +331,15 @@ class HttpMemory(Caller):
             query={"scope": scope, "kind": kind, "limit": limit, "after": after},
         )
 
-    def explain(self, decision_id: str) -> records.Explained:
-        """Explain a decision: what was compared, and by which rule."""
+    def decision(self, decision_id: str) -> records.Explained:
+        """Return a decision, by its id or its event's: what was compared, and by which rule."""
         return self._ask(
             records.Explained, "GET", f"/v1/decisions/{segment(decision_id=decision_id)}"
         )
+
+    def explain(self, identity: str) -> records.Story:
+        """Explain a decision, an event or a memory, line by line."""
+        return self._ask(records.Story, "GET", f"/v1/explain/{segment(identity=identity)}")
 
     def undo(self, decision_id: str, *, note: str | None = None) -> records.Undone:
         """Undo a decision, and those that depend on it; an undo can be undone too."""
@@ -334,8 +350,10 @@ class HttpMemory(Caller):
             body={"note": note},
         )
 
-    def reviews(self, *, scope: str, every: bool | None = None) -> records.QuestionsTold:
-        """List the questions about a scope: pairs of memories that no judge could settle."""
+    def reviews(
+        self, *, scope: str | None = None, every: bool | None = None
+    ) -> records.QuestionsTold:
+        """List the questions about a scope, or all: pairs of memories that no judge could settle."""
         return self._ask(
             records.QuestionsTold, "GET", "/v1/reviews", query={"scope": scope, "every": every}
         )
@@ -417,17 +435,24 @@ class AsyncHttpMemory(AsyncCaller):
     async def memories(
         self,
         *,
-        scope: str,
+        scope: str | None = None,
+        across: bool | None = None,
         limit: int | None = None,
         after: str | None = None,
         retired: bool | None = None,
     ) -> records.Memories:
-        """List the memories of a scope, oldest first, page by page."""
+        """List the memories of a scope, or of all that the token may read, page by page."""
         return await self._ask(
             records.Memories,
             "GET",
             "/v1/memories",
-            query={"scope": scope, "limit": limit, "after": after, "retired": retired},
+            query={
+                "scope": scope,
+                "across": across,
+                "limit": limit,
+                "after": after,
+                "retired": retired,
+            },
         )
 
     async def add_many(self, memories: Sequence[Mapping[str, object]]) -> records.Results:
@@ -446,10 +471,10 @@ class AsyncHttpMemory(AsyncCaller):
         verify: Literal["built-in", "llm", "none"] | None = None,
         limit: int | None = None,
         lexical_weight: float | None = None,
-    ) -> loading.SearchResult:
+    ) -> records.Found:
         """Return the memories nearest to the query; memories of one fact come as one entry."""
         return await self._ask(
-            loading.SearchResult,
+            records.Found,
             "POST",
             "/v1/memories/search",
             body={
@@ -543,9 +568,10 @@ class AsyncHttpMemory(AsyncCaller):
         valid_until: datetime | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
     ) -> records.Changes:
-        """Replace a memory by one with a new text; the old one is retired, and keeps its text.
+        """Give a memory a new text; its history keeps the old one.
 
-        The new memory has its own id. To reverse the change, undo the first of the decisions.
+        A memory that was added with a name, or here, keeps its id. Any other is retired, and a new
+        one replaces it. To reverse the change, undo the first of the decisions.
         """
         return await self._ask(
             records.Changes,
@@ -634,9 +660,13 @@ class AsyncHttpMemory(AsyncCaller):
             body={"note": note},
         )
 
-    async def publish(self, events: Sequence[Mapping[str, object]]) -> records.Accepted:
-        """Publish events. An event with a known id is ignored."""
-        return await self._ask(records.Accepted, "POST", "/v1/events", body={"events": events})
+    async def publish(self, events: Sequence[Mapping[str, object]]) -> records.Results:
+        """Publish events without waiting for decisions, each with its own status.
+
+        The status is 200 if the event is decided on already, 202 if it will be, or why it is
+        refused; a refused one does not affect the others. An event with a known id is ignored.
+        """
+        return await self._ask(records.Results, "POST", "/v1/events", body={"events": events})
 
     async def decisions(
         self,
@@ -657,11 +687,15 @@ class AsyncHttpMemory(AsyncCaller):
             query={"scope": scope, "kind": kind, "limit": limit, "after": after},
         )
 
-    async def explain(self, decision_id: str) -> records.Explained:
-        """Explain a decision: what was compared, and by which rule."""
+    async def decision(self, decision_id: str) -> records.Explained:
+        """Return a decision, by its id or its event's: what was compared, and by which rule."""
         return await self._ask(
             records.Explained, "GET", f"/v1/decisions/{segment(decision_id=decision_id)}"
         )
+
+    async def explain(self, identity: str) -> records.Story:
+        """Explain a decision, an event or a memory, line by line."""
+        return await self._ask(records.Story, "GET", f"/v1/explain/{segment(identity=identity)}")
 
     async def undo(self, decision_id: str, *, note: str | None = None) -> records.Undone:
         """Undo a decision, and those that depend on it; an undo can be undone too."""
@@ -672,8 +706,10 @@ class AsyncHttpMemory(AsyncCaller):
             body={"note": note},
         )
 
-    async def reviews(self, *, scope: str, every: bool | None = None) -> records.QuestionsTold:
-        """List the questions about a scope: pairs of memories that no judge could settle."""
+    async def reviews(
+        self, *, scope: str | None = None, every: bool | None = None
+    ) -> records.QuestionsTold:
+        """List the questions about a scope, or all: pairs of memories that no judge could settle."""
         return await self._ask(
             records.QuestionsTold, "GET", "/v1/reviews", query={"scope": scope, "every": every}
         )

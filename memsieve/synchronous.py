@@ -164,19 +164,25 @@ class Memory:
         )
 
     def get(self, memory_id: str) -> MemoryRecord:
-        """Return the current version of a memory, live or not. Raises NotFound.
+        """Return the current version of a memory, live or retired.
 
-        Its `conflicts` are the live memories that contradict it. Here, as in every method that
-        takes an id, its first characters suffice.
+        Raises NotFound, also for a forgotten one.
+
+        Its `conflicts` are the live memories that contradict it. Here, as in every method, a memory
+        is named by its id or the beginning of it, by the `memory_id` that its producer gave it, or
+        by the id of an event. InvalidRequest lists the ids if several memories are meant.
         """
         return self._loop.run(self._memory.get(memory_id))
 
-    def memories(self, scope: str | None = None, *, retired: bool = False) -> list[MemoryRecord]:
+    def memories(
+        self, scope: str | None = None, *, across: bool = False, retired: bool = False
+    ) -> list[MemoryRecord]:
         """Return the live memories of one scope, or of all, by scope and oldest first.
 
-        `retired` includes memories that were replaced, ended or forgotten.
+        `across` includes the scopes below `scope`, and `retired` memories that were replaced or
+        ended.
         """
-        return self._loop.run(self._memory.memories(scope, retired=retired))
+        return self._loop.run(self._memory.memories(scope, across=across, retired=retired))
 
     def explain(self, id: str) -> list[str]:  # noqa: A002 - what it is
         """Explain a decision, an event or a memory by its id, in lines. Raises NotFound.

@@ -34,7 +34,8 @@ Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="A directory for
 
 def forget(
     identity: Annotated[
-        str | None, typer.Argument(metavar="ID", help="A memory id, or its prefix.")
+        str | None,
+        typer.Argument(metavar="ID", help="A memory id or its prefix, a name, or an event id."),
     ] = None,
     *,
     scope: Annotated[

@@ -9,7 +9,7 @@ from schemas.memories import Memory
 from streams.changes.core.history import MemoryVersion, differences, said_by, standing
 from streams.stage.core.explain import explain, outcome, why
 from streams.stage.core.ledger import touched
-from streams.store.app.reading import LoggedDecision, StoreReader
+from streams.store.app.reading import IdentifiedEntries, LoggedDecision, StoreReader
 
 _AGAIN_MAX = 10
 
@@ -56,16 +56,11 @@ def told_version(version: MemoryVersion) -> ExplainedVersion:
     return ExplainedVersion(version, why(decision), by, differences(version))
 
 
-async def explained(
-    reader: StoreReader, identity: str, what: str, entries: Sequence[LoggedDecision]
-) -> list[str]:
-    """Return the story of what an id names, line by line.
-
-    `what` is the kind of thing and `entries` are its decisions, as StoreReader.about returns them.
-    """
-    if what == "memory":
-        return [line async for line in _memory(reader, identity, entries)]
-    return [line async for line in _decisions(reader, entries)]
+async def explained(reader: StoreReader, found: IdentifiedEntries) -> list[str]:
+    """Return the story of what an id names, line by line."""
+    if found.what == "memory":
+        return [line async for line in _memory(reader, MemoryId(found.id), found.entries)]
+    return [line async for line in _decisions(reader, found.entries)]
 
 
 async def story(reader: StoreReader, decision: Decision) -> list[str]:
@@ -96,11 +91,10 @@ def _beyond(again: Sequence[str]) -> str:
 
 
 async def _memory(
-    reader: StoreReader, identity: str, entries: Sequence[LoggedDecision]
+    reader: StoreReader, identity: MemoryId, entries: Sequence[LoggedDecision]
 ) -> AsyncIterator[str]:
     """Yield a memory's life: its current state, and every decision that led to it."""
-    full = next(i for e in entries for i in touched(e.decision) if i.startswith(identity))
-    memory = await reader.memory(MemoryId(full))
+    memory = await reader.memory(identity)
     if memory is not None:
         yield f"memory     {memory.id}"
         yield f"scope      {memory.scope}"

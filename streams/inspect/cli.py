@@ -134,15 +134,15 @@ async def _explain(source: LogTarget, identity: str, *, as_json: bool, vectors: 
         raise options.UsageError("ID is empty")
     async with reading(source) as reader:
         try:
-            what, entries = await reader.about(identity)
+            found = await reader.about(identity)
         except AmbiguousPrefix as error:
             raise options.UsageError(str(error)) from error
-        if not entries:
+        if found is None:
             await _explain_letter(source, identity, reader.place, as_json=as_json)
         elif as_json:
-            say_json(_decision_json(entry, vectors=vectors) for entry in entries)
+            say_json(_decision_json(entry, vectors=vectors) for entry in found.entries)
         else:
-            for line in await explained(reader, identity, what, entries):
+            for line in await explained(reader, found):
                 say(line)
 
 

@@ -136,9 +136,9 @@ def answer_id(review: str, verdict: str, author: str) -> EventId:
     return EventId(_derived("answer", review, verdict, author))
 
 
-def update_id(review: str, new: MemoryId, author: str) -> EventId:
+def update_id(review: str, verdict: str, new: MemoryId, author: str) -> EventId:
     """Return the id of an update's answer, by which it is told from one that a person gave."""
-    return answer_id(review, f"contradicts {new}", author)
+    return answer_id(review, f"{verdict} {new}", author)
 
 
 def retirement_id(scope: ScopeName, reason: str, memories: Iterable[Target]) -> EventId:

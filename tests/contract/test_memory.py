@@ -108,7 +108,9 @@ class TestMemory:
 
             gone = memory.forget(first.memory_id, author="Cleo")
             assert first.memory_id in gone.memory_ids
-            assert LYON not in [one.text for one in memory.memories()]
+            assert LYON not in [one.text for one in memory.memories(retired=True)]
+            with pytest.raises(NotFound, match=r"is forgotten$"):
+                memory.get(first.memory_id)
             assert memory.add(LYON, scope=ANA).kind == "block"
 
     def test_a_memory_is_pinned_rated_retired_and_brought_back(
@@ -132,6 +134,32 @@ class TestMemory:
             memory.undo(retired.id, author="Cleo")
             assert [one.text for one in memory.memories(BEN)] == [TEA]
 
+    def test_a_memory_is_named_by_its_name_or_by_the_id_of_its_event(
+        self, opened: Open, request: pytest.FixtureRequest, tmp_path: Path
+    ) -> None:
+        with opened(request, tmp_path, "default-hashing") as memory:
+            home = memory.add(LYON, scope=ANA, memory_id="home", event_id="e1")
+            assert memory.update("home", PARIS).memory_id == home.memory_id
+            assert [one.text for one in memory.history("e1")] == [LYON, PARIS]
+            memory.pin("home", author="Cleo")
+            assert memory.get("home").pinned
+            assert f'it says    "{LYON}"' in memory.explain("e1")
+            memory.add(TEA, scope=BEN, memory_id="home")
+            with pytest.raises(InvalidRequest, match=r"^home names 2 memories; give an id: "):
+                memory.get("home")
+
+    def test_an_update_is_no_sighting_and_leaves_one_memory_of_a_text(
+        self, opened: Open, request: pytest.FixtureRequest, tmp_path: Path
+    ) -> None:
+        with opened(request, tmp_path, "default-hashing") as memory:
+            home = memory.add(LYON, scope=ANA)
+            memory.update(home.memory_id, PARIS)
+            assert memory.get(home.memory_id).observation_count == 1
+            tea = memory.add(TEA, scope=ANA)
+            joined = memory.update(home.memory_id, TEA)
+            assert joined.effect == f"memory {home.memory_id} replaces {tea.memory_id}"
+            assert [one.id for one in memory.memories(ANA)] == [home.memory_id]
+
     def test_many_are_decided_on_in_order_and_a_repeated_event_names_its_memory(
         self, opened: Open, request: pytest.FixtureRequest, tmp_path: Path
     ) -> None:
@@ -149,6 +177,8 @@ class TestMemory:
             later = memory.add(LYON, scope=ANA, event_id="e1", occurred_at=THEN)
             assert (later.kind, later.memory_id) == ("ignore", first.memory_id)
             assert [one.text for one in memory.memories()] == [LYON, TEA]
+            assert memory.memories("acme") == []
+            assert [one.text for one in memory.memories("acme", across=True)] == [LYON, TEA]
             with pytest.raises(InvalidRequest, match="event_id was used before in this scope"):
                 memory.add(PARIS, scope=ANA, event_id="e1", occurred_at=THEN)
 

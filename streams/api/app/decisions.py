@@ -7,9 +7,8 @@ from fastapi import FastAPI, Query, Request
 
 from schemas.base import DecisionName, Label
 from streams.api.app.desk import Desk
-from streams.api.app.problems import Refused, responses
+from streams.api.app.problems import responses
 from streams.api.app.records import (
-    Accepted,
     Changes,
     Decisions,
     Explained,
@@ -18,7 +17,9 @@ from streams.api.app.records import (
     Noted,
     Published,
     QuestionsTold,
+    Results,
     Settling,
+    Story,
     Undone,
     decided,
     explained,
@@ -36,21 +37,15 @@ def add_routes(app: FastAPI, desk: Desk) -> None:
 
 
 def _add_events(app: FastAPI, desk: Desk) -> None:
-    @app.post(
-        "/v1/events",
-        summary="Publish events",
-        status_code=HTTPStatus.ACCEPTED,
-        responses=responses(409),
-    )
-    async def publish(published: Published, request: Request) -> Accepted:
-        """Publish events. An event with a known id is ignored."""
-        made = [
-            desk.event(request, one, f"events[{at}]") for at, one in enumerate(published.events)
-        ]
-        for at, told in enumerate(await desk.life.deciding.publish(made)):
-            if told.refused is not None:
-                raise Refused.poison(told.refused, f"events[{at}]")
-        return Accepted(event_ids=tuple(event.event_id for event in made))
+    @app.post("/v1/events", summary="Publish events", status_code=HTTPStatus.ACCEPTED)
+    async def publish(published: Published, request: Request) -> Results:
+        """Publish events without waiting for decisions, each with its own status.
+
+        The status is 200 if the event is decided on already, 202 if it will be, or why it is
+        refused; a refused one does not affect the others. An event with a known id is ignored.
+        """
+        publishing = desk.life.deciding.publish
+        return await desk.each(request, "events", published.events, publishing)
 
 
 def _add_decisions(app: FastAPI, desk: Desk) -> None:
@@ -64,20 +59,25 @@ def _add_decisions(app: FastAPI, desk: Desk) -> None:
         told = tuple(decided(entry.decision, asked.scope) for entry in part)
         return Decisions(decisions=told, after=after)
 
-    @app.get(_ONE, summary="Explain", responses=responses(404, 501))
-    async def explain(decision_id: DecisionName, request: Request) -> Explained:
-        """Explain a decision: what was compared, and by which rule."""
+    @app.get(_ONE, summary="Get a decision", responses=responses(404, 501))
+    async def decision(decision_id: DecisionName, request: Request) -> Explained:
+        """Return a decision, by its id or its event's: what was compared, and by which rule."""
         decision, scope = await desk.decision(request, "read", decision_id)
         return explained(decision, scope, await life.story(decision))
+
+    @app.get("/v1/explain/{identity}", summary="Explain", responses=responses(404, 501))
+    async def explain(identity: Label, request: Request) -> Story:
+        """Explain a decision, an event or a memory, line by line."""
+        return Story(story=tuple(await desk.story(request, identity)))
 
     @app.post(f"{_ONE}/undo", summary="Undo", responses=responses(404, 409, 501))
     async def undo(
         decision_id: DecisionName, request: Request, noted: Noted | None = None
     ) -> Undone:
         """Undo a decision, and those that depend on it; an undo can be undone too."""
-        await desk.decision(request, "write", decision_id)
+        meant, _ = await desk.decision(request, "write", decision_id)
         note = (noted or Noted()).note
-        done = await life.undo(decision_id, desk.author(request), note)
+        done = await life.undo(meant.decision_id, desk.author(request), note)
         plan = done.plan
         return Undone(
             decisions=tuple(map(outcome_of, done.told)),
@@ -95,9 +95,12 @@ def _add_reviews(app: FastAPI, desk: Desk) -> None:
     async def reviews(
         asked: Annotated[ListedQuestions, Query()], request: Request
     ) -> QuestionsTold:
-        """List the questions about a scope: pairs of memories that no judge could settle."""
-        desk.permit(request, "read", asked.scope, "scope")
-        here = [one for one in await life.questions() if one.review.scope == asked.scope]
+        """List the questions about a scope, or all: pairs of memories that no judge could settle."""
+        if asked.scope is not None:
+            desk.permit(request, "read", asked.scope, "scope")
+        readable = desk.readable(request)
+        wanted = readable if asked.scope is None else asked.scope.__eq__
+        here = [one for one in await life.questions() if wanted(one.review.scope)]
         shown = [one for one in here if asked.every or one.state == "open"]
         return QuestionsTold(reviews=tuple(map(question_told, shown)))
 

@@ -1,19 +1,29 @@
 """What every route needs: the operations on memories, and their authorization."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 
 from fastapi import Request
+from pydantic import ValidationError
 
-from schemas.base import DecisionId, MemoryId, ScopeName
+from schemas.base import ScopeName
 from schemas.decisions import Decision
 from schemas.events import Remember
 from schemas.memories import Memory
 from streams.api.app.access import Grant, Right
 from streams.api.app.problems import Refused
-from streams.api.app.records import Fresh, event_of
-from streams.memory.app.lifecycle import DeclinedRequest, Lifecycle, require_told, scope_of, unknown
+from streams.api.app.records import Fresh, Result, Results, event_of, outcome_of
+from streams.memory.app.lifecycle import (
+    DeclinedRequest,
+    DeclineReason,
+    Lifecycle,
+    require_told,
+    scope_of,
+    unknown,
+)
+from streams.memory.app.queueing import EventResult
 from streams.model.ports import Poison
 from streams.stage.core.reviewing import ReviewQuestion
 from streams.store.world.metrics import ApiMetrics
@@ -65,28 +75,67 @@ class Desk:
             raise Refused.poison(event, within)
         return event
 
-    async def memory(self, request: Request, right: Right, identity: MemoryId) -> Memory:
-        """Return a memory. Raises DeclinedRequest if it is forgotten."""
+    async def each(
+        self,
+        request: Request,
+        place: str,
+        given: Sequence[object],
+        decide: Callable[[Sequence[Remember]], Awaitable[list[EventResult]]],
+    ) -> Results:
+        """Have events decided on; each gets its own status, and a refused one affects no other.
+
+        `place` is the field of the body that has them.
+        """
+        places = [f"{place}[{at}]" for at in range(len(given))]
+        events = [self._checked(request, *one) for one in zip(given, places, strict=True)]
+        fit = [event for event in events if isinstance(event, Remember)]
+        told = iter(await decide(fit) if fit else [])
+        return Results(
+            results=tuple(
+                _refused(event) if isinstance(event, Refused) else _result(next(told), within)
+                for event, within in zip(events, places, strict=True)
+            )
+        )
+
+    def _checked(self, request: Request, given: object, within: str) -> Remember | Refused:
+        try:
+            return self.event(request, Fresh.model_validate(given), within)
+        except ValidationError as error:
+            return Refused.invalid(error, within)
+        except Refused as error:
+            return error
+
+    async def memory(self, request: Request, right: Right, identity: str) -> Memory:
+        """Return the memory that an id means. Raises DeclinedRequest if it is forgotten."""
         memory = await self.any_memory(request, right, identity)
         require_told(memory)
         return memory
 
-    async def any_memory(self, request: Request, right: Right, identity: MemoryId) -> Memory:
-        """Return a memory; one outside the token's scopes is unknown, as if it did not exist."""
-        memory = await self.life.memory(identity)
+    async def any_memory(self, request: Request, right: Right, identity: str) -> Memory:
+        """Return the memory that an id means; one outside the token's scopes is unknown."""
+        memory = await self.life.memory(identity, _grant(request).covers)
         self.permit(request, right, memory.scope, "memory_id", unknown("memory", identity))
         return memory
 
     async def decision(
-        self, request: Request, right: Right, identity: DecisionId
+        self, request: Request, right: Right, identity: str
     ) -> tuple[Decision, ScopeName]:
-        """Return a decision and its scope; one outside the token's scopes is unknown."""
-        decision = await self.life.decision(identity)
+        """Return the decision that an id means, and its scope; outside the token's it is unknown."""
+        decision = await self.life.decision(identity, _grant(request).covers)
         scope, nobody = scope_of(decision), unknown("decision", identity)
         if scope is None:
             raise nobody
         self.permit(request, right, scope, "decision_id", nobody)
         return decision, scope
+
+    async def story(self, request: Request, identity: str) -> list[str]:
+        """Explain what an id means, line by line; what is outside the token's scopes is unknown."""
+        if not (
+            await _is_known(self.decision(request, "read", identity))
+            or await _is_known(self.memory(request, "read", identity))
+        ):
+            raise unknown("decision, event or memory", identity)
+        return await self.life.explain(identity, _grant(request).covers)
 
     async def question(self, request: Request, right: Right, identity: str) -> ReviewQuestion:
         """Return a review question; one outside the token's scopes is unknown."""
@@ -102,3 +151,25 @@ class Desk:
 def _grant(request: Request) -> Grant:
     grant: Grant = request.state.grant
     return grant
+
+
+async def _is_known(asked: Awaitable[object]) -> bool:
+    """Return whether there is what is asked for. Raises if it may not be told."""
+    try:
+        await asked
+    except DeclinedRequest as error:
+        if error.why is not DeclineReason.UNKNOWN:
+            raise
+        return False
+    return True
+
+
+def _result(told: EventResult, within: str) -> Result:
+    if told.refused is not None:
+        return _refused(Refused.poison(told.refused, within))
+    status = HTTPStatus.OK if told.decision is not None else HTTPStatus.ACCEPTED
+    return Result(status=status, outcome=outcome_of(told))
+
+
+def _refused(refused: Refused) -> Result:
+    return Result(status=refused.status, problem=refused.problem)

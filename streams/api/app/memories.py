@@ -7,7 +7,6 @@ from fastapi import FastAPI, Query, Request, Response
 from pydantic import ValidationError
 
 from schemas.base import MemoryName, Record
-from schemas.events import Remember
 from streams.api.app.desk import Desk
 from streams.api.app.problems import Described, Refused, responses
 from streams.api.app.records import (
@@ -17,6 +16,7 @@ from streams.api.app.records import (
     Changes,
     Correction,
     Forgotten,
+    Found,
     Fresh,
     Life,
     Listed,
@@ -25,7 +25,6 @@ from streams.api.app.records import (
     Outcome,
     Rating,
     Recall,
-    Result,
     Results,
     Retiring,
     Search,
@@ -34,7 +33,7 @@ from streams.api.app.records import (
     version_told,
 )
 from streams.memory.app.queueing import EventResult
-from streams.recall.app.loading import Given, Grouping, SearchResult, UnknownMemory
+from streams.recall.app.loading import Given, Grouping, UnknownMemory
 from streams.store.app.conflicts import KeptMemory
 
 _ONE = "/v1/memories/{memory_id}"
@@ -59,34 +58,38 @@ def _add_adding(app: FastAPI, desk: Desk) -> None:
     @app.post("/v1/memories/batch", summary="Add many")
     async def add_many(given: Batch, request: Request) -> Results:
         """Add many memories, each with its own status; a refused one does not affect the others."""
-        events = [_checked(desk, request, at, one) for at, one in enumerate(given.memories)]
-        fit = [event for event in events if isinstance(event, Remember)]
-        told = iter(await life.add(fit) if fit else [])
-        return Results(
-            results=tuple(
-                _refused(event) if isinstance(event, Refused) else _result(at, next(told))
-                for at, event in enumerate(events)
-            )
-        )
+        return await desk.each(request, "memories", given.memories, life.add)
 
 
 def _add_reading(app: FastAPI, desk: Desk) -> None:
     life = desk.life
 
-    @app.get("/v1/memories", summary="List a scope")
+    @app.get("/v1/memories", summary="List memories")
     async def memories(asked: Annotated[Listed, Query()], request: Request) -> Memories:
-        """List the memories of a scope, oldest first, page by page."""
-        desk.permit(request, "read", asked.scope, "scope")
+        """List the memories of a scope, or of all that the token may read, page by page."""
+        if asked.scope is not None:
+            desk.permit(request, "read", asked.scope, "scope")
+        readable, has = desk.readable(request), asked.has
         part, after = await life.listed(
-            asked.scope, asked.limit, asked.after, retired=asked.retired
+            asked.only,
+            asked.limit,
+            asked.after,
+            retired=asked.retired,
+            within=lambda scope: has(scope) and readable(scope),
         )
-        return Memories(memories=tuple(part), after=after)
+        hint = None
+        if asked.scope is not None and not part and asked.after is None:
+            hint = await life.hint(asked.scope, has, readable)
+        return Memories(memories=tuple(part), after=after, hint=hint)
 
     @app.post("/v1/memories/search", summary="Search a scope")
-    async def search(asked: Search, request: Request) -> SearchResult:
+    async def search(asked: Search, request: Request) -> Found:
         """Return the memories nearest to the query; memories of one fact come as one entry."""
         desk.permit(request, "read", asked.scope, "scope")
-        return await life.loading.search(asked)
+        found, hint = await life.loading.search(asked), None
+        if not found.entries:
+            hint = await life.hint(asked.scope, asked.scope.__eq__, desk.readable(request))
+        return Found(**dict(found), hint=hint)
 
     @app.post("/v1/memories/recall", summary="Recall a block for a prompt")
     async def recall(asked: Recall, request: Request) -> Block:
@@ -124,8 +127,8 @@ def _add_one(app: FastAPI, desk: Desk) -> None:
     @app.get(f"{_ONE}/history", summary="Show its history", responses=responses(404, 410, 501))
     async def history(memory_id: MemoryName, request: Request) -> Life:
         """Show every version of a memory, with its author, reason and sources."""
-        await desk.memory(request, "read", memory_id)
-        told = await life.history(memory_id)
+        memory = await desk.memory(request, "read", memory_id)
+        told = await life.history(memory.id)
         return Life(
             memory=told.memory,
             versions=tuple(map(version_told, told.versions)),
@@ -137,13 +140,14 @@ def _add_one(app: FastAPI, desk: Desk) -> None:
     async def update(
         memory_id: MemoryName, correction: Correction, request: Request, response: Response
     ) -> Changes:
-        """Replace a memory by one with a new text; the old one is retired, and keeps its text.
+        """Give a memory a new text; its history keeps the old one.
 
-        The new memory has its own id. To reverse the change, undo the first of the decisions.
+        A memory that was added with a name, or here, keeps its id. Any other is retired, and a new
+        one replaces it. To reverse the change, undo the first of the decisions.
         """
         memory = await desk.memory(request, "write", memory_id)
         try:
-            fresh = correcting(memory, correction)
+            fresh = correcting(memory, correction, await life.addressing(memory))
         except ValidationError as error:
             raise Refused.invalid(error, "body") from error
         event = desk.event(request, fresh)
@@ -200,9 +204,9 @@ def _add_changing(app: FastAPI, desk: Desk) -> None:
         memory_id: MemoryName, request: Request, noted: Noted | None = None
     ) -> Forgotten:
         """Forget a memory and all that it stands for. This cannot be undone."""
-        await desk.any_memory(request, "write", memory_id)
+        memory = await desk.any_memory(request, "write", memory_id)
         note = (noted or Noted()).note
-        done = await life.forget(memory_id, desk.author(request), note)
+        done = await life.forget(memory.id, desk.author(request), note)
         return Forgotten(
             decisions=tuple(map(outcome_of, done.told)),
             memory_ids=done.memory_ids,
@@ -227,25 +231,3 @@ def _one(told: EventResult, response: Response) -> Outcome:
 
 def _all(told: list[EventResult], response: Response) -> Changes:
     return Changes(decisions=tuple(_one(each, response) for each in told))
-
-
-def _checked(desk: Desk, request: Request, at: int, given: object) -> Remember | Refused:
-    """Return one of several memories as an event, or why it is invalid."""
-    place = f"memories[{at}]"
-    try:
-        return desk.event(request, Fresh.model_validate(given), place)
-    except ValidationError as error:
-        return Refused.invalid(error, place)
-    except Refused as error:
-        return error
-
-
-def _result(at: int, told: EventResult) -> Result:
-    if told.refused is not None:
-        return _refused(Refused.poison(told.refused, f"memories[{at}]"))
-    status = HTTPStatus.OK if told.decision is not None else HTTPStatus.ACCEPTED
-    return Result(status=status, outcome=outcome_of(told))
-
-
-def _refused(refused: Refused) -> Result:
-    return Result(status=refused.status, problem=refused.problem)

@@ -1,5 +1,6 @@
 """The requests and answers of the API."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
@@ -17,6 +18,7 @@ from schemas.base import (
     Moment,
     Record,
     Scope,
+    ScopeName,
     Text,
     Unit,
 )
@@ -30,7 +32,8 @@ from streams.inspect.app import told_version
 from streams.memory.app.queueing import BATCH_EVENTS, EventResult
 from streams.model.identity import said_event_id
 from streams.model.ports import Poison
-from streams.recall.app.loading import SearchRequest
+from streams.model.scope import lies_in
+from streams.recall.app.loading import SearchRequest, SearchResult
 from streams.recall.app.recalling import RecallRequest
 from streams.stage.core.explain import outcome, why
 from streams.stage.core.ledger import touched
@@ -64,15 +67,11 @@ class Fresh(Remember):
 
 
 class Published(Record):
-    """Events to be decided on."""
+    """Events to be decided on, each handled by itself."""
 
-    events: Annotated[tuple[Fresh, ...], Field(min_length=1, max_length=BATCH_EVENTS)]
-
-
-class Accepted(Record):
-    """The ids of the events that are now in the log, where they will be decided on in order."""
-
-    event_ids: tuple[EventName, ...]
+    events: Annotated[
+        tuple[SkipValidation[Fresh], ...], Field(min_length=1, max_length=BATCH_EVENTS)
+    ]
 
 
 class Batch(Record):
@@ -160,12 +159,27 @@ class Settling(Noted):
 
 
 class Listed(Record):
-    """Which memories of a scope: `after` is where the last answer ended; `retired` shows all."""
+    """Which memories: of a scope, with `across` also of those below it, or of all.
 
-    scope: Scope
+    `after` is where the last answer ended; `retired` includes memories that were replaced or ended.
+    """
+
+    scope: Scope | None = None
+    across: bool = False
     limit: Annotated[int, Field(ge=1, le=LISTED_MAX)] = LISTED
     after: Annotated[str, Field(max_length=2_000)] | None = None
     retired: bool = False
+
+    @property
+    def only(self) -> ScopeName | None:
+        """The one scope that is asked for; None if it is several."""
+        return None if self.across else self.scope
+
+    def has(self, scope: ScopeName) -> bool:
+        """Return whether a scope's memories are asked for."""
+        return self.scope is None or (
+            lies_in(scope, self.scope) if self.across else scope == self.scope
+        )
 
 
 class ListedDecisions(Record):
@@ -178,9 +192,9 @@ class ListedDecisions(Record):
 
 
 class ListedQuestions(Record):
-    """Which questions of a scope; with `every` also those that are answered, or moot."""
+    """Which questions of a scope, or of all; with `every` also those that are answered, or moot."""
 
-    scope: Scope
+    scope: Scope | None = None
     every: bool = False
 
 
@@ -256,11 +270,18 @@ class Forgotten(Changes):
     records: Count
 
 
+class Found(SearchResult):
+    """What a search found; `hint` is as for a block."""
+
+    hint: str | None
+
+
 class Memories(Record):
-    """Memories of a scope, oldest first; if `after` is given, there are more."""
+    """Memories, oldest first; if `after` is given, there are more; `hint` is as for a block."""
 
     memories: tuple[KeptMemory, ...]
     after: str | None
+    hint: str | None
 
 
 class Block(Record):
@@ -294,6 +315,12 @@ class Explained(Decided):
     """A decision with what it was compared with, and its story, line by line."""
 
     compared: tuple[Compared, ...]
+    story: tuple[str, ...]
+
+
+class Story(Record):
+    """Why something was decided, or how a memory came about, line by line."""
+
     story: tuple[str, ...]
 
 
@@ -345,23 +372,27 @@ class QuestionsTold(Record):
 
 
 def event_of(fresh: Fresh, author: str, now: datetime) -> Remember | Poison:
-    """Return `fresh` as an event, or why it is invalid."""
+    """Return `fresh` as an event, or why it is invalid.
+
+    A memory without a name is named after its event: an update keeps the id of a named one.
+    """
     at = fresh.occurred_at or now
     if at > now + CLOCK_SKEW_MAX:
         said = f"is {at:%Y-%m-%d %H:%M:%S} UTC, in the future; set the clock right, or leave it out"
         return Poison(said, "occurred_at")
     identity = fresh.event_id or said_event_id(fresh.scope, author, at, fresh.text)
-    given = {**dict(fresh), "event_id": identity, "occurred_at": at}
+    name = fresh.memory_id if "memory_id" in fresh.model_fields_set else identity
+    given = {**dict(fresh), "event_id": identity, "occurred_at": at, "memory_id": name}
     event = Remember.model_validate(given)
     return oversized(EVENT.encode(event)) or event
 
 
-def correcting(memory: Memory, correction: Correction) -> Fresh:
-    """Return a correction as a new memory; fields that it omits are taken from the old one."""
+def correcting(memory: Memory, correction: Correction, address: Mapping[str, object]) -> Fresh:
+    """Return the correction of a memory, which `address` names; fields that it omits stay."""
     kept = Correction.model_fields.keys() & Memory.model_fields.keys()
     values = {name: getattr(memory, name) for name in kept}
     values |= correction.model_dump(exclude_none=True)
-    return Fresh.model_validate({**values, "scope": memory.scope, "supersedes": (memory.id,)})
+    return Fresh.model_validate({**values, "scope": memory.scope, **address})
 
 
 def outcome_of(told: EventResult) -> Outcome:

@@ -30,7 +30,7 @@ class IncompleteUndo(CannotUndo):
 async def planned(reader: StoreReader, identity: str, wish: Wish) -> UndoPlan | None:
     """Plan the undo of a decision, given its id or the id of its event.
 
-    A prefix of an id is enough; None if nothing matches. Raises CannotUndo, Ambiguous, and
+    A prefix of an id is enough; None if nothing matches. Raises CannotUndo, AmbiguousPrefix, and
     InvalidSettings if the wish cannot be published.
     """
     meant = await _meant(reader, identity)
@@ -52,20 +52,15 @@ async def planned(reader: StoreReader, identity: str, wish: Wish) -> UndoPlan | 
 
 
 async def _meant(reader: StoreReader, identity: str) -> OnEvent | None:
-    what, entries = await reader.about(identity)
-    if what == "memory":
+    found = await reader.decision_id(identity)
+    if found is None and await reader.memory_id(identity) is not None:
         raise CannotUndo(
             f"{identity} is a memory: memsieve memory history {identity} lists its decisions"
         )
-    by_id = {entry.decision.decision_id: entry.decision for entry in entries}
-    if len(by_id) > 1:
-        named = ", ".join(by_id)
-        raise CannotUndo(f"events of several scopes have the id {identity}; undo one of {named}")
-    for decision in by_id.values():
-        if isinstance(decision, Marker):
-            raise CannotUndo(f"decision {identity} is a {decision.kind}: it changed nothing")
-        return decision
-    return None
+    decision = None if found is None else (await reader.on_events([found])).get(found)
+    if isinstance(decision, Marker):
+        raise CannotUndo(f"decision {identity} is a {decision.kind}: it changed nothing")
+    return decision
 
 
 async def undo(

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from typing import Literal
 
-from schemas.decisions import Decision, Insert, Marker, Reinforce
+from schemas.decisions import Decision, Insert, Marker, Reinforce, Replace
 from schemas.events import Answer, Remember, Seen
 from schemas.memories import Memory
 from streams.clock.system import SystemClock
@@ -16,6 +17,7 @@ from streams.model.identity import (
     update_id,
 )
 from streams.model.observed import believed
+from streams.model.ports import Index
 from streams.store.app.client import Client, Response, decisions_of
 from streams.store.app.failures import UsageError
 from streams.store.app.reading import StoreReader
@@ -26,36 +28,56 @@ async def renewing(
 ) -> Remember:
     """Return the event that lets a memory say something else.
 
-    `event` makes it from the fields that address the memory: its producer's name, or else its id as
-    superseded. `renewed` has it decided on. Raises UsageError if the memory is pinned.
+    `event` makes it from the fields that address the memory. `renewed` has it decided on. Raises
+    UsageError if the memory is pinned.
     """
-    name = await _name(reader, unpinned(memory))
-    return event({"memory_id": name} if name else {"supersedes": [memory.id], "memory_id": None})
+    return event(await addressing(reader, unpinned(memory)))
+
+
+async def addressing(reader: StoreReader, memory: Memory) -> dict[str, object]:
+    """Return the fields by which an event gives a memory a new text: its name, else as superseded."""
+    name = await _name(reader, memory)
+    return {"memory_id": name} if name else {"memory_id": None, "supersedes": (memory.id,)}
 
 
 async def renewed(
     client: Client, said: Remember, memory: Memory, author: Callable[[], str]
 ) -> list[Response]:
-    """Have the event of an update decided on, and the memory retired for what it made.
+    """Have the event of an update decided on, and one memory stand in the end.
 
     That takes an answer where the policy lets no event supersede, and where another memory has the
     words already. `author` names who gives it.
     """
     responses = await client.submit([said])
-    answers = _settling(said, memory, decisions_of(responses), author)
+    answers = await _settling(client, said, memory, decisions_of(responses), author)
     return [*responses, *(await client.submit(answers) if answers else ())]
 
 
-def _settling(
-    said: Remember, memory: Memory, decided: Sequence[Decision], author: Callable[[], str]
+async def _settling(
+    client: Client,
+    said: Remember,
+    memory: Memory,
+    decided: Sequence[Decision],
+    author: Callable[[], str],
 ) -> list[Answer]:
     match decided:
         case [Insert()]:
             return [stands(said, memory, author())]
         case [Reinforce(memory=known)] if known.id != memory.id:
             return [stands(said, memory, author(), known)]
+        case [Replace(memory=after)] if after.id == memory.id:
+            twin = await twin_of(await client.index(), after)
+            return [] if twin is None else [joins(said, after, twin, author())]
         case _:
             return []
+
+
+async def twin_of(index: Index, memory: Memory) -> Memory | None:
+    """Return another live memory with the same text that may be retired for it; None if none."""
+    key = memory.content_key
+    found = (await index.with_content([key])).get(key, ())
+    others = (one.memory for one in found if one.memory.id != memory.id)
+    return next((one for one in others if one.content_key == key and not one.pinned), None)
 
 
 def unpinned(memory: Memory) -> Memory:
@@ -86,20 +108,39 @@ def stands(event: Remember, memory: Memory, author: str, known: Memory | None = 
 
     The new one is what the event made, or the memory that was known to say the same.
     """
-    made = decision_id(event.scope, event.event_id)
-    review = review_id(made, memory.id)
+    made = memory_id(decision_id(event.scope, event.event_id))
     new = (
-        Seen(memory_id=memory_id(made), content_key=content_key(event.scope, event.text))
+        Seen(memory_id=made, content_key=content_key(event.scope, event.text))
         if known is None
-        else Seen(memory_id=known.id, content_key=known.content_key)
+        else _seen(known)
     )
+    return _answer(event, new, _seen(memory), "contradicts", author)
+
+
+def joins(event: Remember, memory: Memory, twin: Memory, author: str) -> Answer:
+    """Return the answer that a memory stands for another one, whose text an event gave it."""
+    return _answer(event, _seen(twin), _seen(memory), "same", author)
+
+
+def _answer(
+    event: Remember,
+    newer: Seen,
+    older: Seen,
+    verdict: Literal["contradicts", "same"],
+    author: str,
+) -> Answer:
+    review = review_id(decision_id(event.scope, event.event_id), older.memory_id)
     return Answer(
-        event_id=update_id(review, new.memory_id, author),
+        event_id=update_id(review, verdict, newer.memory_id, author),
         scope=event.scope,
         review_id=review,
-        newer=new,
-        older=Seen(memory_id=memory.id, content_key=memory.content_key),
-        verdict="contradicts",
+        newer=newer,
+        older=older,
+        verdict=verdict,
         author=author,
         occurred_at=event.occurred_at,
     )
+
+
+def _seen(memory: Memory) -> Seen:
+    return Seen(memory_id=memory.id, content_key=memory.content_key)

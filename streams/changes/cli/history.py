@@ -19,7 +19,9 @@ _TEXT_WIDTH = 80
 
 
 def history(
-    identity: Annotated[str, typer.Argument(metavar="ID", help="A memory id, or its prefix.")],
+    identity: Annotated[
+        str, typer.Argument(metavar="ID", help="A memory id or its prefix, a name, or an event id.")
+    ],
     *,
     where: options.ReadOptions,
 ) -> None:

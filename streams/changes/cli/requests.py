@@ -29,7 +29,9 @@ from streams.store.cli import options
 from streams.store.cli.console import note, say, say_object
 from streams.store.cli.replies import decision_json, heard, places, published
 
-Identity = Annotated[str, typer.Argument(metavar="ID", help="A memory id, or its prefix.")]
+Identity = Annotated[
+    str, typer.Argument(metavar="ID", help="A memory id or its prefix, a name, or an event id.")
+]
 
 _REASONS: tuple[str, ...] = get_args(Ended)
 
@@ -65,7 +67,8 @@ def update(
 
 def retire(
     identities: Annotated[
-        list[str], typer.Argument(metavar="ID...", help="Memory ids, or their prefixes.")
+        list[str],
+        typer.Argument(metavar="ID...", help="Memory ids or prefixes, names, or event ids."),
     ],
     *,
     reason: Annotated[str, typer.Option("--reason", help=f"Why: {', '.join(_REASONS)}.")],

@@ -84,13 +84,13 @@ class ForgetTarget:
 
 
 async def in_full(wanted: ForgetTarget, reader: StoreReader) -> ForgetTarget:
-    """Return `wanted` with a memory's id prefix expanded to the full id.
+    """Return `wanted` with the full id of the memory that it means.
 
     Raises UnknownTarget if no memory matches, and AmbiguousPrefix if several do.
     """
     if wanted.memory is None:
         return wanted
-    named = await reader.memory_named(wanted.memory)
+    named = await reader.memory_id(wanted.memory, erased=True)
     if named is None:
         raise UnknownTarget(f"no memory in {reader.place} has the id {wanted.memory}")
     return ForgetTarget(memory=named)

@@ -1,8 +1,10 @@
 """The tools over a store: what each takes, does and answers, in words that a model understands."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field, ValidationError
@@ -131,14 +133,19 @@ class Disputing(InScope):
 class Explaining(Record):
     """What is to be explained."""
 
-    id: Annotated[EventName, Field(description="The id of a decision or of a memory.")]
+    id: Annotated[
+        EventName, Field(description="The id of a decision, an event or a memory, or its name.")
+    ]
 
 
 class OfMemory(Record):
     """Which memory."""
 
     memory_id: Annotated[
-        MemoryName, Field(description="The id of a memory, as `remember` and `search` return it.")
+        MemoryName,
+        Field(
+            description="The id of a memory, as `remember` and `search` return it, or its beginning."
+        ),
     ]
 
 
@@ -269,17 +276,33 @@ class Call:
         if not self.may(right, scope):
             raise UsageError(f"scope: you may not {right} this scope")
 
-    async def require_id(self, right: Right, identity: str) -> None:
-        """Raise UnknownId where an id names nothing in the scopes of who calls.
+    async def memory_id(self, right: Right, identity: str) -> MemoryId:
+        """Return the memory that an id means in the scopes of who calls. Raises UnknownId."""
+        with _of_caller(identity):
+            return await self.store.memory_id(identity, partial(self.may, right))
 
-        It has to be whole: the beginning of one might be that of somebody else's as well.
-        """
-        scopes = await self.store.scopes_of(identity)
-        if not scopes or not all(one and self.may(right, one) for one in scopes):
-            raise UnknownId(f"nothing in your scopes has the id {identity}; search to see ids")
+    async def decision_id(self, right: Right, identity: str) -> DecisionId:
+        """Return the decision that an id means in the scopes of who calls. Raises UnknownId."""
+        with _of_caller(identity):
+            return await self.store.decision_id(identity, partial(self.may, right))
+
+    async def explained(self, identity: str) -> list[str]:
+        """Explain what an id means in the scopes of who calls. Raises UnknownId."""
+        with _of_caller(identity):
+            return await self.store.explain(identity, partial(self.may, "read"))
 
     def wish(self, note: str) -> Wish:
         return self.store.wish(self.author, note)
+
+
+@contextmanager
+def _of_caller(identity: str) -> Generator[None]:
+    """Say of what is not found only that the caller has none: not where it was looked for."""
+    try:
+        yield
+    except UnknownId:
+        said = f"nothing in your scopes has the id {identity}; search to see ids"
+        raise UnknownId(said) from None
 
 
 @dataclass(frozen=True)
@@ -358,25 +381,23 @@ async def _conflicts(call: Call, asked: Disputing) -> Disputes:
 
 
 async def _explain(call: Call, asked: Explaining) -> Story:
-    await call.require_id("read", asked.id)
-    return Story(story=tuple(await call.store.explain(asked.id)))
+    return Story(story=tuple(await call.explained(asked.id)))
 
 
 async def _history(call: Call, asked: OfMemory) -> Life:
-    await call.require_id("read", asked.memory_id)
-    return Life(versions=tuple(map(_version, await call.store.history(asked.memory_id))))
+    identity = await call.memory_id("read", asked.memory_id)
+    return Life(versions=tuple(map(_version, await call.store.history(identity))))
 
 
 async def _forget(call: Call, asked: Forgetting) -> Forgotten:
-    await call.require_id("write", asked.memory_id)
-    wanted = ForgetTarget(memory=asked.memory_id)
+    wanted = ForgetTarget(memory=await call.memory_id("write", asked.memory_id))
     forgot = await call.store.forget(wanted, call.wish(asked.note), later=False)
     return Forgotten(memory_ids=forgot.memory_ids, decided_again=forgot.decided_again)
 
 
 async def _undo(call: Call, asked: Undoing) -> Decided:
-    await call.require_id("write", asked.decision_id)
-    first, *_ = await call.store.undo(asked.decision_id, call.wish(asked.note))
+    identity = await call.decision_id("write", asked.decision_id)
+    first, *_ = await call.store.undo(identity, call.wish(asked.note))
     return _decided(first)
 
 

@@ -5,18 +5,19 @@ Authorization is not checked here: the caller has checked the scope of each requ
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from typing import Literal, TypeVar
 
 from schemas.base import DecisionId, MemoryId, ScopeName
-from schemas.decisions import Decision, Marker, Reinforce, Reject
+from schemas.decisions import Decision, Marker, Reinforce, Reject, Replace
 from schemas.events import Ended, Event, Pin, Rate, Remember, Retire
 from schemas.memories import Memory, Standing
 from streams.changes.app.lineages import IncompleteUndo, MemoryLineage, history, planned
-from streams.changes.app.updating import stands
+from streams.changes.app.updating import addressing, joins, stands, twin_of
 from streams.changes.core.history import not_live
 from streams.forget.app.forgetting import (
     ForgetPlans,
@@ -25,11 +26,11 @@ from streams.forget.app.forgetting import (
     UnknownTarget,
     plans,
 )
-from streams.inspect.app import story
+from streams.inspect.app import explained, story
 from streams.memory.app.queueing import Deciding, EventResult
 from streams.model.identity import decision_id, memory_id
 from streams.model.ports import Clock, Unusable
-from streams.recall.app.loading import Loading
+from streams.recall.app.loading import Loading, hint_of
 from streams.recall.app.recalling import SUGGESTED_FROM_MAX, RecallRequest, nothing, recalled
 from streams.recall.core.recall import CountTokens, PromptBlock
 from streams.reviews.app import answer_to, questions
@@ -39,7 +40,7 @@ from streams.stage.core.lineage import CannotUndo, UndoPlan, Wish
 from streams.stage.core.reviewing import ReviewQuestion
 from streams.store.app.client import is_out_of_date
 from streams.store.app.conflicts import KeptMemory, among, conflicts_of, kept
-from streams.store.app.reading import LoggedDecision, StoreReader
+from streams.store.app.reading import AmbiguousPrefix, LoggedDecision, StoreReader, everywhere
 from streams.store.app.requests import request
 
 _Request = TypeVar("_Request", Pin, Rate, Retire)
@@ -108,29 +109,58 @@ class Lifecycle:
     def now(self) -> datetime:
         return self._clock.now()
 
-    async def memory(self, identity: MemoryId) -> Memory:
-        """Return a memory, live or retired; a forgotten one has no text."""
-        held = await (await self.loading.index()).get([identity])
-        if identity not in held:
+    async def memory(
+        self, identity: str, within: Callable[[ScopeName], bool] = everywhere
+    ) -> Memory:
+        """Return the memory that an id means, live or retired; a forgotten one has no text.
+
+        Where the log is read, what is not a whole id is resolved in the scopes `within`, as
+        `StoreReader.memory_id` does.
+        """
+        index, known = await self.loading.index(), MemoryId(identity)
+        held = await index.get([known])
+        if not held and self._past is not None:
+            with _unambiguous("memory_id"):
+                known = await self._past.memory_id(identity, within) or known
+            held = await index.get([known])
+        if not held:
             raise unknown("memory", identity)
-        return held[identity].memory
+        return held[known].memory
 
     async def kept(self, memory: Memory) -> KeptMemory:
         """Return a memory with what it is in conflict with."""
         return kept(memory, await conflicts_of(await self.loading.index(), [memory.id]))
 
     async def listed(
-        self, scope: ScopeName, limit: int, after: str | None, *, retired: bool
+        self,
+        scope: ScopeName | None,
+        limit: int,
+        after: str | None,
+        *,
+        retired: bool,
+        within: Callable[[ScopeName], bool] = everywhere,
     ) -> tuple[list[KeptMemory], str | None]:
-        """Return a page of a scope's memories, oldest first; the next is behind `after`."""
+        """Return a page of a scope's memories, oldest first; the next is behind `after`.
+
+        Without a scope, those of all scopes `within`.
+        """
         start = None if after is None else _place_of(after)
         index = await self.loading.index()
-        stored = [one async for one in index.scan(scope)]
+        stored = [one async for one in index.scan(scope) if within(one.memory.scope)]
         known, every = among(stored), [one.memory for one in stored]
         shown = [one for one in every if one.live or (retired and not is_forgotten(one))]
         behind = sorted((one for one in shown if start is None or _place(one) > start), key=_place)
         part = [kept(memory, known) for memory in behind[:limit]]
         return part, _written(part[-1]) if len(part) < len(behind) else None
+
+    async def hint(
+        self,
+        scope: ScopeName,
+        has: Callable[[ScopeName], bool],
+        named: Callable[[ScopeName], bool],
+    ) -> str | None:
+        """Return what `hint_of` says where nothing was found."""
+        return await hint_of(await self.loading.index(), scope, has, named, SUGGESTED_FROM_MAX)
 
     async def recall(
         self, asked: RecallRequest, named: Callable[[ScopeName], bool]
@@ -148,12 +178,22 @@ class Lifecycle:
         most = SUGGESTED_FROM_MAX
         return block, await nothing(index, block, asked, named=named, most=most)
 
-    async def decision(self, identity: DecisionId) -> Decision:
-        """Return the decision that has an id."""
-        found = await self.past("explain a decision").on_events([identity])
-        if identity not in found:
+    async def decision(
+        self, identity: str, within: Callable[[ScopeName], bool] = everywhere
+    ) -> Decision:
+        """Return the decision that an id means.
+
+        What is not a whole id is resolved in the scopes `within`, as `StoreReader.decision_id` does.
+        """
+        reader, known = self.past("explain a decision"), DecisionId(identity)
+        found = await reader.on_events([known])
+        if not found:
+            with _unambiguous("decision_id"):
+                known = await reader.decision_id(identity, within) or known
+            found = await reader.on_events([known])
+        if not found:
             raise unknown("decision", identity)
-        return found[identity]
+        return found[known]
 
     async def decisions(
         self, scope: ScopeName, kind: str | None, limit: int, after: int | None
@@ -168,6 +208,17 @@ class Lifecycle:
         """Tell a decision in plain words, line by line."""
         return await story(self.past("explain a decision"), decision)
 
+    async def explain(
+        self, identity: str, within: Callable[[ScopeName], bool] = everywhere
+    ) -> list[str]:
+        """Explain a decision, an event or a memory in the scopes `within`, line by line."""
+        reader = self.past("explain a decision or a memory")
+        with _unambiguous("id"):
+            found = await reader.about(identity, within)
+        if found is None:
+            raise unknown("decision, event or memory", identity)
+        return await explained(reader, found)
+
     async def history(self, identity: MemoryId) -> MemoryLineage:
         """Return the life of a memory."""
         return await history(self.past("show a memory's history"), identity)
@@ -176,12 +227,23 @@ class Lifecycle:
         """Decide on new events."""
         return await self.deciding.decide(events)
 
-    async def update(self, memory: Memory, event: Remember, author: str) -> list[EventResult]:
-        """Supersede a memory with what an event says, without comparing the two.
+    async def addressing(self, memory: Memory) -> dict[str, object]:
+        """Return the fields by which an event gives a memory a new text.
 
-        The event names the memory it supersedes; for policies under which an event may not retire
-        what it names, an answer says that the new memory stands.
+        Where the log is not read, its name is not known, and a new memory takes its place.
         """
+        if self._past is None:
+            return {"memory_id": None, "supersedes": (memory.id,)}
+        return await addressing(self._past, memory)
+
+    async def update(self, memory: Memory, event: Remember, author: str) -> list[EventResult]:
+        """Give a memory the text of an event that addresses it, without comparing the two.
+
+        An event supersedes a memory that has no name; for policies under which it may not, an
+        answer says that the new memory stands.
+        """
+        if event.memory_id is not None:
+            return await self._rename(memory, event, author)
         made = memory_id(decision_id(event.scope, event.event_id))
         if memory.superseded is None or memory.superseded.by != made:  # else it is a retry
             require_free(memory)
@@ -195,6 +257,17 @@ class Lifecycle:
         if second.decision is not None and not _changes(second.decision, memory):
             raise changed(memory.id)
         return [first, second]
+
+    async def _rename(self, memory: Memory, event: Remember, author: str) -> list[EventResult]:
+        require_free(memory)
+        [told] = await self.deciding.decide([event])
+        if not isinstance(told.decision, Replace):
+            return [told]
+        after = told.decision.memory
+        twin = await twin_of(await self.loading.index(), after)
+        if twin is None:
+            return [told]
+        return [told, *await self.deciding.decide([joins(event, after, twin, author)])]
 
     async def pin(
         self, memory: Memory, author: str, note: str, *, pinned: bool
@@ -295,12 +368,29 @@ def _not_here(what: str) -> DeclinedRequest:
     )
 
 
-def unknown(what: Literal["memory", "decision", "question"], identity: str) -> DeclinedRequest:
+_FIELDS = {
+    "memory": "memory_id",
+    "decision": "decision_id",
+    "question": "review_id",
+    "decision, event or memory": "id",
+}
+
+
+def unknown(
+    what: Literal["memory", "decision", "question", "decision, event or memory"], identity: str
+) -> DeclinedRequest:
     """Return that nothing has an id; also used for what the caller may not see."""
-    field = {"memory": "memory_id", "decision": "decision_id", "question": "review_id"}[what]
-    return DeclinedRequest(
-        DeclineReason.UNKNOWN, f"no {what} in your scopes has the id {identity}", field
-    )
+    said = f"no {what} in your scopes has the id {identity}"
+    return DeclinedRequest(DeclineReason.UNKNOWN, said, _FIELDS[what])
+
+
+@contextmanager
+def _unambiguous(field: str) -> Generator[None]:
+    """Decline a request whose id means several things."""
+    try:
+        yield
+    except AmbiguousPrefix as error:
+        raise DeclinedRequest(DeclineReason.UNFIT, f"{error}", field) from error
 
 
 def changed(identity: MemoryId) -> DeclinedRequest:

@@ -31,9 +31,10 @@ from streams.forget.app.forgetting import (
 from streams.forget.app.scrubbing import scrub
 from streams.inspect.app import ExplainedDecision, ExplainedVersion, explained, told, told_version
 from streams.memory.app.holding import Resources
-from streams.memory.app.lifecycle import scope_of
+from streams.memory.app.lifecycle import is_forgotten
 from streams.model.observed import is_to_come
 from streams.model.ports import Index, NoStore
+from streams.model.scope import lies_in
 from streams.recall.app import loading, recalling
 from streams.recall.app.loading import SearchResult
 from streams.recall.core.recall import PromptBlock
@@ -55,7 +56,7 @@ from streams.store.app.client import (
 from streams.store.app.conflicts import KeptMemory, among, conflicts_of, kept
 from streams.store.app.embedding import ChosenModel
 from streams.store.app.failures import UnknownId, UsageError
-from streams.store.app.reading import LogTarget, in_order
+from streams.store.app.reading import LogTarget, StoreReader, everywhere, in_order
 from streams.store.app.requests import author_of, request
 
 _T = TypeVar("_T")
@@ -209,27 +210,30 @@ class MemoryStore:
             most = recalling.SUGGESTED_FROM_MAX
             return block, await recalling.nothing(index, block, asked, most=most)
 
-    async def explain(self, identity: str) -> list[str]:
-        """Explain a decision, an event or a memory. Raises UnknownId and AmbiguousPrefix."""
-        async with self._gate.shared():
-            reader = self._held.reader
-            what, entries = await reader.about(identity) if identity else ("", [])
-            if not entries:
-                raise UnknownId(
-                    f"no decision, event or memory in {reader.place} has the id {identity}"
-                )
-            return await explained(reader, identity, what, entries)
+    async def explain(
+        self, identity: str, within: Callable[[ScopeName], bool] = everywhere
+    ) -> list[str]:
+        """Explain a decision, an event or a memory in the scopes `within`.
 
-    async def scopes_of(self, identity: str) -> frozenset[ScopeName | None]:
-        """Return the scopes of what has exactly this id, a decision or a memory; none where none has.
-
-        None stands for a record that could not be read.
+        Raises UnknownId and AmbiguousPrefix.
         """
         async with self._gate.shared():
             reader = self._held.reader
-            on_events = await reader.on_events([DecisionId(identity)])
-            on_memories = await reader.on_memories([MemoryId(identity)])
-            return frozenset(map(scope_of, [*on_events.values(), *on_memories]))
+            found = await reader.about(identity, within)
+            what = "decision, event or memory"
+            return await explained(reader, _known(found, what, reader, identity))
+
+    async def memory_id(self, identity: str, within: Callable[[ScopeName], bool]) -> MemoryId:
+        """Return what `StoreReader.memory_id` does. Raises UnknownId and AmbiguousPrefix."""
+        async with self._gate.shared():
+            reader = self._held.reader
+            return _known(await reader.memory_id(identity, within), "memory", reader, identity)
+
+    async def decision_id(self, identity: str, within: Callable[[ScopeName], bool]) -> DecisionId:
+        """Return what `StoreReader.decision_id` does. Raises UnknownId and AmbiguousPrefix."""
+        async with self._gate.shared():
+            reader = self._held.reader
+            return _known(await reader.decision_id(identity, within), "decision", reader, identity)
 
     async def history(self, identity: str) -> list[ExplainedVersion]:
         """Return the versions of a memory, oldest first. Raises UnknownId and AmbiguousPrefix."""
@@ -238,18 +242,30 @@ class MemoryStore:
         return [told_version(version) for version in life.versions]
 
     async def memory(self, identity: str) -> KeptMemory:
-        """Return a memory's current version, live or not. Raises UnknownId and AmbiguousPrefix."""
+        """Return a memory's current version, live or retired.
+
+        Raises UnknownId, also for a forgotten one, and AmbiguousPrefix.
+        """
         async with self._gate.shared():
             memory = await self._memory(identity)
+            if is_forgotten(memory):
+                raise UnknownId(f"memory {memory.id} is forgotten")
             return kept(memory, await conflicts_of(await self._index(), [memory.id]))
 
-    async def memories(self, scope: ScopeName | None) -> list[KeptMemory]:
-        """Return the memories of one scope or of all, live or not, by scope and oldest first."""
+    async def memories(self, scope: ScopeName | None, *, across: bool = False) -> list[KeptMemory]:
+        """Return the memories of a scope or of all, live or retired, by scope and oldest first.
+
+        `across` includes those of the scopes below it.
+        """
         async with self._gate.shared():
-            index = await self._index()
-            found = {one.memory.id: one async for one in index.scan(scope)}
+            stored = (await self._index()).scan(None if across else scope)
+            found = {
+                one.memory.id: one
+                async for one in stored
+                if scope is None or lies_in(one.memory.scope, scope)
+            }
         known = among(found.values())
-        return [kept(memory, known) for memory in in_order(found)]
+        return [kept(one, known) for one in in_order(found) if not is_forgotten(one)]
 
     def wish(self, author: str | None, note: str) -> Wish:
         """Return a request for a change made now: its author, time and note.
@@ -369,11 +385,8 @@ class MemoryStore:
 
     async def _undo(self, identity: str, wish: Wish) -> list[ExplainedDecision]:
         async with self._changing() as held:
-            undone = None
-            if identity:
-                undone = await undo(held.client(), held.reader, identity, wish, self._note)
-            if undone is None:
-                raise UnknownId(f"no decision in {held.reader.place} has the id {identity}")
+            made = await undo(held.client(), held.reader, identity, wish, self._note)
+            undone = _known(made, "decision", held.reader, identity)
             require_decided(undone[1], self._wait)
             decided = settled(undone[1])
             if isinstance(decided[0], Ignore):
@@ -408,14 +421,11 @@ class MemoryStore:
         return memory
 
     async def _in_full(self, identity: str) -> MemoryId:
-        """Return the full id of the one memory whose id is `identity` or starts with it."""
+        """Return the id of the memory that an id, its beginning, an event's id or a name means."""
         reader, known = self._held.reader, MemoryId(identity)
         if known in await (await self._index()).get([known]):
             return known
-        full = await reader.memory_id(identity) if identity else None
-        if full is None:
-            raise UnknownId(f"no memory in {reader.place} has the id {identity}")
-        return full
+        return _known(await reader.memory_id(identity), "memory", reader, identity)
 
     async def _index(self) -> Index:
         return await self._held.loading.index()
@@ -462,6 +472,13 @@ class _Gate:
     async def _passed(self) -> None:
         while not self._open.is_set():  # another waiting call may have closed it again
             await self._open.wait()
+
+
+def _known(found: _T | None, what: str, reader: StoreReader, identity: str) -> _T:
+    """Return what was found. Raises UnknownId if nothing was."""
+    if found is None:
+        raise UnknownId(f"no {what} in {reader.place} has the id {identity}")
+    return found
 
 
 def _asked(kind: type[_Request], memory: Memory, wish: Wish, **fields: object) -> _Request:

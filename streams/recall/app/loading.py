@@ -275,6 +275,27 @@ def scopes_like(scope: ScopeName, known: Mapping[ScopeName, int]) -> list[ScopeN
     return list(dict.fromkeys([*similar, *largest]))[:_SCOPES]
 
 
+async def hint_of(
+    index: Index,
+    scope: ScopeName,
+    has: Callable[[ScopeName], bool],
+    named: Callable[[ScopeName], bool] = lambda _: True,
+    most: int | None = None,
+) -> str | None:
+    """Return one line that says that no scope that one `has` has a live memory; None if one has.
+
+    It suggests scopes that have some, of those that may be `named`, unless there are more memories
+    than `most`: it would read them all.
+    """
+    if most is not None and await index.count() > most:
+        return None
+    known = await live_scopes(index)
+    if any(map(has, known)):
+        return None
+    fit = {name: count for name, count in known.items() if named(name)}
+    return nothing_in(scope, scopes_like(scope, fit))
+
+
 def nothing_in(scope: ScopeName, others: Sequence[ScopeName]) -> str:
     """Return one line that says that a scope has no memories, and which have."""
     named = f"; others have: {', '.join(others)}" if others else ""

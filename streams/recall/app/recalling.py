@@ -16,7 +16,7 @@ from streams.model.embedding import Vector
 from streams.model.neighbours import StoredMemory
 from streams.model.ports import Embedder, Index, Log, Query, Unusable
 from streams.model.wordings import other_than_shown
-from streams.recall.app.loading import live_scopes, nothing_in, scopes_like
+from streams.recall.app.loading import hint_of, nothing_in
 from streams.recall.core.patterns import MEMORIES_MAX, SCOPES_MIN, alike
 from streams.recall.core.recall import (
     BUDGET,
@@ -142,18 +142,13 @@ async def nothing(
 ) -> str | None:
     """Return one line that says that what is asked for has no live memory; None if it has one.
 
-    It suggests scopes that have some, of those that may be `named`, unless there are more memories
-    than `most`: it would read them all.
+    It suggests scopes that have some, as `hint_of` does.
     """
     if any(one.memory.live for one in block.recalled):
         return None
-    if most is not None and await index.count() > most:
-        return None if asked.across else nothing_in(asked.scope, ())
-    known = await live_scopes(index)
-    if any(map(asked.has, known)):
-        return None
-    fit = {scope: count for scope, count in known.items() if named(scope)}
-    return nothing_in(asked.scope, scopes_like(asked.scope, fit))
+    if most is not None and not asked.across and await index.count() > most:
+        return nothing_in(asked.scope, ())
+    return await hint_of(index, asked.scope, asked.has, named, most)
 
 
 async def _similarities(

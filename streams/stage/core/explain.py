@@ -109,7 +109,9 @@ def why(decision: Decision) -> str:
 def _answered(event: Answer, reason: Reason) -> str:
     """Return who answered what about two memories, or updated one, and whether it came too late."""
     late = ", but the memories have changed since" if reason is Reason.ANSWERED_TOO_LATE else ""
-    if event.event_id == update_id(event.review_id, event.newer.memory_id, event.author):
+    if event.event_id == update_id(
+        event.review_id, event.verdict, event.newer.memory_id, event.author
+    ):
         return f"{event.author} asked for this update{late}"
     return f"{event.author} answered that {_ANSWER[event.verdict]}{late}"
 

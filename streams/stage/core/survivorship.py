@@ -85,7 +85,7 @@ def renewed(memory: Memory, event: Remember, *, truncated: bool) -> Memory:
     """Return a memory addressed by name, with the event's text in place of its own.
 
     Status, validity and, if given, the title are the event's too, because they describe its text.
-    The variants are dropped: they are wordings of the previous text.
+    The variants are dropped: they are wordings of the previous text. A correction is no sighting.
     """
     seen = born(event, memory.id, truncated=truncated)
     update = {
@@ -101,6 +101,7 @@ def renewed(memory: Memory, event: Remember, *, truncated: bool) -> Memory:
         "variants": (),
         "folded": 0,
         "unchecked": None,
+        "observation_count": memory.observation_count,
     }
     return memory.with_values(**update)
 

@@ -13,6 +13,7 @@ from enum import StrEnum
 from schemas.base import Position, ScopeName
 from schemas.codec import DECISION, Unreadable
 from schemas.decisions import Block, Decision, Fence, Forward, Marker, Reject
+from schemas.events import Remember
 from schemas.outcomes import DeadLetter, Stage
 from schemas.topics import DECISIONS
 from streams.model.fences import BEGINNING, Epoch, ReadPosition, admits
@@ -25,6 +26,8 @@ DECISION_ID_HEADER = "memsieve-decision-id"
 CONTENT_KEY_HEADER = "memsieve-content-key"
 EVENT_ID_HEADER = "memsieve-event-id"
 MEMORY_ID_HEADER = "memsieve-memory-id"
+MEMORY_NAME_HEADER = "memsieve-memory-name"
+"""The name that the event's producer gave the memory, if it is not the event's id."""
 QUOTED_ID_HEADER = "memsieve-quoted-id"
 """A memory whose words the decision repeats without changing it."""
 KIND_HEADER = "memsieve-kind"
@@ -35,7 +38,14 @@ FENCE_HEADER = "memsieve-fence"
 
 INDEXED = {
     DECISIONS.name: frozenset(
-        {DECISION_ID_HEADER, EVENT_ID_HEADER, MEMORY_ID_HEADER, QUOTED_ID_HEADER, FENCE_HEADER}
+        {
+            DECISION_ID_HEADER,
+            EVENT_ID_HEADER,
+            MEMORY_ID_HEADER,
+            MEMORY_NAME_HEADER,
+            QUOTED_ID_HEADER,
+            FENCE_HEADER,
+        }
     ),
 }
 """The headers that a log with lookup should index."""
@@ -77,6 +87,9 @@ def decision_record(
     elif not isinstance(decision, Reject):
         headers.append((EVENT_ID_HEADER, decision.event.event_id))
         headers.append((CONTENT_KEY_HEADER, event_key(decision.event)))
+        name = decision.event.memory_id if isinstance(decision.event, Remember) else None
+        if name is not None and name != decision.event.event_id:
+            headers.append((MEMORY_NAME_HEADER, name))
     place = (str(decision.source.offset), str(epoch.offset))  # a redelivered event keeps its id
     key = (_scope_of(decision), decision.decision_id, *place)
     return OutgoingRecord(

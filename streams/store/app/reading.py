@@ -13,7 +13,7 @@ from collections.abc import (
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from functools import partial
-from typing import Self, TypeVar
+from typing import Literal, Self, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
@@ -22,6 +22,7 @@ from schemas.decisions import Decision, Ignore, Marker
 from schemas.memories import Memory
 from schemas.topics import DECISIONS
 from streams.model.fences import BEGINNING, ReadPosition
+from streams.model.identity import named_memory_id
 from streams.model.neighbours import StoredMemory
 from streams.model.policy import Policy
 from streams.model.ports import Log, LogRecord, NoStore, SearchableLog
@@ -32,6 +33,7 @@ from streams.stage.flow.decisions import (
     EVENT_ID_HEADER,
     FENCE_HEADER,
     MEMORY_ID_HEADER,
+    MEMORY_NAME_HEADER,
     DecisionsReader,
     Fences,
     epoch_at,
@@ -45,7 +47,10 @@ from streams.store.world.store_directory import StoreDirectory
 _Found = TypeVar("_Found")
 
 _PAGE = 500
-_NAMES = {
+Identified: TypeAlias = Literal["decision", "event", "memory"]
+"""What an id can name."""
+
+_IDS: Mapping[Identified, str] = {
     "decision": DECISION_ID_HEADER,
     "event": EVENT_ID_HEADER,
     "memory": MEMORY_ID_HEADER,
@@ -53,7 +58,7 @@ _NAMES = {
 
 
 class AmbiguousPrefix(Exception):
-    """Several ids start with the given prefix."""
+    """Several things have the given id, or one that starts with it."""
 
 
 async def pages(
@@ -86,6 +91,20 @@ class LoggedDecision:
     offset: int
     decision: Decision
     holed: bool = False
+
+
+@dataclass(frozen=True)
+class IdentifiedEntries:
+    """What an id names, its full id, and its decisions."""
+
+    what: Identified
+    id: str
+    entries: Sequence[LoggedDecision]
+
+
+def everywhere(_: ScopeName) -> bool:
+    """Return that any scope will do."""
+    return True
 
 
 class StoreReader:
@@ -175,23 +194,67 @@ class StoreReader:
                 raise NoStore(f"{place}: {damage}; restore the log from a copy") from damage
         return state
 
-    async def about(self, identity: str) -> tuple[str, list[LoggedDecision]]:
-        """Return what an id names ("decision", "event", "memory") and its decisions.
+    async def about(
+        self, identity: str, within: Callable[[ScopeName], bool] = everywhere
+    ) -> IdentifiedEntries | None:
+        """Return what an id names in the scopes `within`: an id, its beginning, or a memory's name.
 
-        A unique prefix of an id is enough. Returns ("", []) if nothing matches. Raises
-        AmbiguousPrefix if several ids start with the prefix.
+        Raises AmbiguousPrefix if several things fit.
         """
-        records = await self._log.find_beginning(DECISIONS.name, [*_NAMES.values()], identity)
-        found = await self._counting(records)
-        named = {what: _by_value(found, _NAMES[what], identity) for what in _NAMES}
-        for what, records in named.items():
-            if identity in records:
-                return what, [_entry(record) for record in records[identity]]
-        for what, records in named.items():
-            if records:
-                only = records[_only(records, identity)]
-                return what, [_entry(record) for record in only]
-        return "", []
+        records = await self._counting(await self._fitting(identity, within))
+        by_id: dict[Identified, dict[str, list[LogRecord]]] = {
+            what: _by_value(records, header, identity) for what, header in _IDS.items()
+        }
+        for what, found in by_id.items():
+            if identity in found:
+                return IdentifiedEntries(what, identity, _entries(found[identity]))
+        if (named := _one_meant(records, identity)) is not None:
+            return IdentifiedEntries("memory", named, _entries(await self._of_memories([named])))
+        for what, found in by_id.items():
+            if found:
+                only = _only(found, identity)
+                return IdentifiedEntries(what, only, _entries(found[only]))
+        return None
+
+    async def memory_id(
+        self,
+        identity: str,
+        within: Callable[[ScopeName], bool] = everywhere,
+        *,
+        erased: bool = False,
+    ) -> MemoryId | None:
+        """Return the id of the memory that an id means in the scopes `within`, or None.
+
+        It is a memory's id, the beginning of one, the name that its producer gave it, or the id of
+        an event, which means the memory that the event made or changed. `erased` includes records
+        that do not count: they may hold the text. Raises AmbiguousPrefix if several memories fit.
+        """
+        fitting = await self._fitting(identity, within)
+        records = fitting if erased else await self._counting(fitting)
+        ids = _by_value(records, MEMORY_ID_HEADER, identity)
+        if identity in ids:
+            return MemoryId(identity)
+        named = _one_meant(records, identity)
+        return named or (MemoryId(_only(ids, identity)) if ids else None)
+
+    async def decision_id(
+        self, identity: str, within: Callable[[ScopeName], bool] = everywhere
+    ) -> DecisionId | None:
+        """Return the id of the decision that an id means in the scopes `within`, or None.
+
+        It is a decision's id, that of its event, or the beginning of one. Raises AmbiguousPrefix if
+        several decisions fit.
+        """
+        found = await self.about(identity, within)
+        if found is None or found.what == "memory":
+            return None
+        ids = list(dict.fromkeys(entry.decision.decision_id for entry in found.entries))
+        if len(ids) > 1:
+            raise AmbiguousPrefix(
+                f"events of several scopes have the id {identity}; name one of the decisions "
+                f"{', '.join(ids)}"
+            )
+        return ids[0]
 
     async def versions(self, ids: Sequence[MemoryId]) -> dict[tuple[MemoryId, int], Memory]:
         """Return every version of memories that decisions state, by id and version."""
@@ -210,14 +273,6 @@ class StoreReader:
                 if memory_of(effect) == identity:
                     state = advance(state, effect, holed=True) or state
         return None if state is None else state.memory
-
-    async def memory_id(self, beginning: str) -> MemoryId | None:
-        """Return the id of the one memory whose id is or starts with `beginning`, or None.
-
-        Raises AmbiguousPrefix if several ids start with it.
-        """
-        found = await self._log.find_beginning(DECISIONS.name, [MEMORY_ID_HEADER], beginning)
-        return _memory_id(await self._counting(found), beginning)
 
     async def on_memories(self, ids: Sequence[MemoryId]) -> list[Decision]:
         """Return the decisions that changed any of these memories, in the order of the log."""
@@ -256,14 +311,17 @@ class StoreReader:
                 found[one.decision_id] = one
         return found
 
-    async def memory_named(self, beginning: str) -> MemoryId | None:
-        """Do as `memory_id`, including records that do not count: they may hold the text."""
-        found = await self._log.find_beginning(DECISIONS.name, [MEMORY_ID_HEADER], beginning)
-        return _memory_id(found, beginning)
-
     def policy(self, decision: Decision) -> Policy | None:
         """Return the policy by which a decision was made; None if it is not known here."""
         return None if isinstance(decision, Marker) else self._policy(decision.policy_id)
+
+    async def _fitting(self, identity: str, within: Callable[[ScopeName], bool]) -> list[LogRecord]:
+        """Return the records on what has an id, or a name, that starts with `identity`."""
+        if not identity:
+            return []
+        headers = [*_IDS.values(), MEMORY_NAME_HEADER]
+        found = await self._log.find_beginning(DECISIONS.name, headers, identity)
+        return [record for record in found if within(scope_of(record))]
 
     async def _of_memories(self, ids: Sequence[MemoryId]) -> list[LogRecord]:
         return await self._counting(await self._log.find(DECISIONS.name, MEMORY_ID_HEADER, ids))
@@ -384,22 +442,38 @@ def _by_value(
     """Group records by the header values that start with a prefix; once per value."""
     by_value: dict[str, list[LogRecord]] = {}
     for record in found:
-        values = {
-            value.decode("utf-8", "replace")
-            for name, value in record.headers
-            if name == header and value is not None
-        }
-        for value in values:
+        for value in dict.fromkeys(_values(record, header)):
             if value.startswith(beginning):
                 by_value.setdefault(value, []).append(record)
     return by_value
 
 
-def _memory_id(found: Sequence[LogRecord], beginning: str) -> MemoryId | None:
-    ids = _by_value(found, MEMORY_ID_HEADER, beginning)
-    if beginning in ids or not ids:
-        return MemoryId(beginning) if ids else None
-    return MemoryId(_only(ids, beginning))
+def _values(record: LogRecord, *headers: str) -> list[str]:
+    return [
+        value.decode("utf-8", "replace")
+        for name, value in record.headers
+        if name in headers and value is not None
+    ]
+
+
+def _one_meant(found: Sequence[LogRecord], identity: str) -> MemoryId | None:
+    """Return the memory that a producer's name or an event's id means, or None.
+
+    An event that gave a name to words that another memory has already means that memory. Raises
+    AmbiguousPrefix if memories of several scopes are meant.
+    """
+    meant: dict[ScopeName, MemoryId] = {}
+    for record in found:
+        changed = _values(record, MEMORY_ID_HEADER)
+        if changed and identity in _values(record, EVENT_ID_HEADER, MEMORY_NAME_HEADER):
+            scope = scope_of(record)
+            own = named_memory_id(scope, identity)
+            if meant.get(scope) != own:
+                meant[scope] = own if own in changed else MemoryId(changed[0])
+    if len(meant) > 1:
+        shown = ", ".join(f"{one} of {scope}" for scope, one in sorted(meant.items())[:5])
+        raise AmbiguousPrefix(f"{identity} names {len(meant):,} memories; give an id: {shown}")
+    return next(iter(meant.values()), None)
 
 
 def _only(things: Collection[str], beginning: str) -> str:
@@ -410,5 +484,5 @@ def _only(things: Collection[str], beginning: str) -> str:
     return next(iter(things))
 
 
-def _entry(record: LogRecord) -> LoggedDecision:
-    return LoggedDecision(record.partition, record.offset, read_decision(record))
+def _entries(records: Sequence[LogRecord]) -> list[LoggedDecision]:
+    return [LoggedDecision(one.partition, one.offset, read_decision(one)) for one in records]

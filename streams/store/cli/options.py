@@ -232,17 +232,17 @@ def only(things: Mapping[str, _T], identity: str, *, what: str, place: str) -> _
     return things[found[0]]
 
 
-async def memory_id(reader: StoreReader, beginning: str) -> MemoryId:
-    """Return the id of the one memory whose id is this, or begins so."""
-    if not beginning:
+async def memory_id(reader: StoreReader, identity: str) -> MemoryId:
+    """Return the id of the one memory that an id means, as StoreReader.memory_id does."""
+    if not identity:
         raise UsageError("ID is empty")
     try:
-        identity = await reader.memory_id(beginning)
+        found = await reader.memory_id(identity)
     except AmbiguousPrefix as error:
         raise UsageError(str(error)) from error
-    if identity is None:
-        raise UnknownId(f"no memory in {reader.place} has the id {beginning}")
-    return identity
+    if found is None:
+        raise UnknownId(f"no memory in {reader.place} has the id {identity}")
+    return found
 
 
 def asked(kind: type[_Asked], given: Mapping[str, Any], names: Mapping[str, str]) -> _Asked:

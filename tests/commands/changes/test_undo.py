@@ -268,7 +268,7 @@ def test_an_event_id_of_several_scopes_is_not_guessed_at(
     assert ask(memsieve, "run", "many.jsonl").code == 0
     result = ask(memsieve, "undo", "one")
     assert result.code == 2
-    assert "events of several scopes have the id one; undo one of " in result.err
+    assert "events of several scopes have the id one; name one of the decisions " in result.err
 
 
 def test_a_decision_that_changed_nothing_is_not_undone(memsieve: Memsieve) -> None:

@@ -44,9 +44,34 @@ def test_a_memory_that_its_producer_named_keeps_its_id(memsieve: Memsieve, tmp_p
     (tmp_path / "named.jsonl").write_text(named, encoding="utf-8")
     memsieve("run", "named.jsonl", "--store", "store")
     [before] = memsieve("memory", "list", "--store", "store", "--json").json()
-    assert memsieve("memory", "update", before["id"], NEW, "--store", "store").code == 0
+    assert memsieve("memory", "update", "home", NEW, "--store", "store").code == 0
     [after] = memsieve("memory", "list", "--store", "store", "--json").json()
     assert (after["id"], after["text"]) == (before["id"], NEW)
+    assert after["observation_count"] == 1
+
+
+def test_a_memory_is_named_by_its_id_its_name_or_the_id_of_an_event(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    rows = "".join(
+        f'{{"scope": "acme/{who}", "text": "{text}", "memory_id": "home", "event_id": "{event}"}}\n'
+        for who, text, event in (("ana", OLD, "e1"), ("ana", NEW, "e2"), ("ben", OLD, "e3"))
+    )
+    (tmp_path / "named.jsonl").write_text(rows, encoding="utf-8")
+    memsieve("run", "named.jsonl", "--store", "store")
+    ana, ben = memsieve("memory", "list", "--store", "store", "--json").json()
+    for name in (ana["id"], ana["id"][:9], "e1", "e2"):
+        told = memsieve("memory", "history", name, "--store", "store", "--json").json()
+        assert told["memory"]["id"] == ana["id"], name
+    several = memsieve("memory", "history", "home", "--store", "store")
+    shown = f"{ana['id']} of acme/ana, {ben['id']} of acme/ben"
+    assert (several.code, several.out) == (2, "")
+    assert several.err == f"memsieve: home names 2 memories; give an id: {shown}\n"
+    assert memsieve("forget", "e3", "--store", "store").code == 0
+    told = memsieve("explain", "home", "--store", "store").out
+    assert f"memory     {ana['id']}" in told.splitlines()
+    undone = memsieve("undo", "home", "--store", "store").err
+    assert "home is a memory: memsieve memory history home lists its decisions" in undone
 
 
 def test_a_pinned_memory_and_a_text_that_says_nothing_are_refused_in_one_line(

@@ -191,7 +191,9 @@ async def test_events_are_published_where_their_scope_belongs() -> None:
     async with client(world) as http:
         answer = await http.post(PUBLISH, json={"events": given})
     assert answer.status_code == 202
-    assert answer.json() == {"event_ids": [one["event_id"] for one in given]}
+    results = answer.json()["results"]
+    assert [one["status"] for one in results] == [202, 202]
+    assert [one["outcome"]["event_id"] for one in results] == [one["event_id"] for one in given]
     for record, one in zip(world.published, given, strict=True):
         assert (record.topic, record.key) == (EVENTS.name, one["scope"].encode())
         assert record.partition == partition_of(one["scope"], 3)
@@ -205,8 +207,11 @@ async def test_a_route_that_names_a_scope_lets_no_token_into_that_of_another_ten
         for scope in (BEN, "zeta", "acme", "acme/an", "acme/ana-2", "acme/anabel"):
             for path, body in bodies(scope).items():
                 answer = await http.post(path, json=body)
-                assert answer.status_code == 403, (path, scope)
-                assert problem(answer)["field"].endswith("scope")
+                if path == PUBLISH:
+                    [told] = [one["problem"] for one in answer.json()["results"]]
+                else:
+                    told = problem(answer)
+                assert (told["status"], told["field"].rpartition(".")[2]) == (403, "scope")
                 assert OF_BEN not in answer.text
     assert world.published == []
     assert world.counted("memsieve_api_foreign_scopes_total", token="ana") == 18
@@ -214,16 +219,18 @@ async def test_a_route_that_names_a_scope_lets_no_token_into_that_of_another_ten
 
 
 @pytest.mark.covers("B141")
-async def test_one_foreign_event_keeps_back_all_and_a_foreign_id_is_unknown() -> None:
+async def test_a_foreign_event_is_refused_alone_and_a_foreign_id_is_unknown() -> None:
     world = World()
     async with client(world) as http:
         answer = await http.post(PUBLISH, json={"events": [said(ANA), said(BEN)]})
-        assert (answer.status_code, problem(answer)["field"]) == (403, "events[1].scope")
+        own, foreign = answer.json()["results"]
+        assert (own["status"], foreign["status"]) == (202, 403)
+        assert foreign["problem"]["field"] == "events[1].scope"
         answers = [
             await http.post(DEDUPLICATE, json={"scope": ANA, "ids": [identity(1), other]})
             for other in (identity(3), identity(9), "no id at all")
         ]
-    assert world.published == []
+    assert [record.key for record in world.published] == [ANA.encode()]
     assert [answer.status_code for answer in answers] == [404, 404, 404]
     told = [problem(answer)["detail"].rpartition(" the id ")[0] for answer in answers]
     assert len(set(told)) == 1  # that there is one elsewhere cannot be told
@@ -235,7 +242,9 @@ async def test_a_token_has_only_the_rights_it_was_given() -> None:
         world = World()
         async with client(world, holder) as http:
             for path, body in bodies(ANA).items():
-                status = (await http.post(path, json=body)).status_code
+                answer = await http.post(path, json=body)
+                several = path == PUBLISH
+                status = answer.json()["results"][0]["status"] if several else answer.status_code
                 assert (status == 403) is (path not in routes), (holder, path)
         assert world.counted("memsieve_api_foreign_scopes_total", token=holder) == 0
 
@@ -277,14 +286,6 @@ async def test_who_has_no_token_gets_nothing_wherever_it_asks(header: str | None
         (DEDUPLICATE, {"scope": ANA, "ids": ["a", "a"]}, "body", "names a memory twice"),
         (DEDUPLICATE, {"scope": ANA, "texts": [TEA] * 101}, "texts", "at most 100"),
         (PUBLISH, {"events": []}, "events", "at least 1"),
-        (PUBLISH, {"events": [{**said(ANA), "text": ""}]}, "events[0].text", "is empty"),
-        (
-            PUBLISH,
-            {"events": [said(ANA), {}]},
-            "events[1].scope",
-            "events[1].scope is missing; add",
-        ),
-        (PUBLISH, {"events": [{**said(ANA), "kind": "undo"}]}, "events[0].kind", "'remember'"),
     ],
 )
 async def test_what_cannot_be_asked_is_told_in_one_line_that_names_the_field(
@@ -297,6 +298,26 @@ async def test_what_cannot_be_asked_is_told_in_one_line_that_names_the_field(
     told = problem(answer)
     assert told["field"] == field
     assert detail in told["detail"]
+    assert world.published == []
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "detail"),
+    [
+        ({**said(ANA), "text": ""}, "events[0].text", "is empty"),
+        ({}, "events[0].scope", "events[0].scope is missing; add"),
+        ({**said(ANA), "kind": "undo"}, "events[0].kind", "'remember'"),
+    ],
+)
+async def test_an_event_that_cannot_be_published_is_told_by_its_field(
+    given: Any, field: str, detail: str
+) -> None:
+    world = World()
+    async with client(world) as http:
+        answer = await http.post(PUBLISH, json={"events": [given]})
+    [result] = answer.json()["results"]
+    assert (result["status"], result["problem"]["field"]) == (422, field)
+    assert detail in result["problem"]["detail"]
     assert world.published == []
 
 

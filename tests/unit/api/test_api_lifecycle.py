@@ -36,6 +36,7 @@ ROME, OSLO, TEA = "Ana lives in Rome.", "Her home is Oslo by now.", "Ana likes t
 BEES, HIVES = "Ben keeps bees on the roof.", "Ben keeps bees on her roof."
 ADD, BATCH, LIST = "/v1/memories", "/v1/memories/batch", "/v1/memories"
 SEARCH, RECALL = "/v1/memories/search", "/v1/memories/recall"
+PUBLISH = "/v1/events"
 
 Way: TypeAlias = tuple[str, str]
 """A method and a path as the API describes them."""
@@ -139,7 +140,7 @@ async def test_a_memory_is_added_found_explained_updated_told_undone_and_forgott
 
 
 async def _a_whole_life(world: World) -> None:
-    added = await world.add(ROME)
+    added = await world.add(ROME, memory_id=None)
     assert (added["kind"], added["why"]) == ("insert", "no memory of this scope is similar")
     rome = added["memory_id"]
     found = await world.done("POST", SEARCH, {"scope": ANA, "query": "Rome"})
@@ -184,6 +185,36 @@ async def test_an_event_needs_neither_id_nor_time_and_with_one_of_its_own_comes_
     assert [one["repeated"] for one in timed] == [False, True]  # the same said at the same time
 
 
+async def test_a_memory_and_a_decision_are_named_by_other_ids_than_their_own_in_the_own_scopes(
+    world: World,
+) -> None:
+    for holder, scope in (("ben", BEN), ("ana", ANA)):
+        added = await world.add(ROME, scope, holder, event_id="e1", memory_id="home")
+    identity, decision = added["memory_id"], added["decision_id"]
+    await world.done("POST", f"{LIST}/home/rate", {"helpful": 1})
+    for name in (identity, identity[:8], "home", "e1"):
+        assert (await world.done("GET", f"{LIST}/{name}"))["id"] == identity
+        told = await world.done("GET", f"{LIST}/{name}/history")
+        assert [one["kind"] for one in told["versions"]] == ["insert", "revise"]
+    for name in (decision, decision[:8], "e1"):
+        assert (await world.done("GET", f"/v1/decisions/{name}"))["decision_id"] == decision
+    for name in (decision, "e1", identity, "home"):
+        story = (await world.done("GET", f"/v1/explain/{name}"))["story"]
+        assert f'it says    "{ROME}"' in story
+    assert (await world.done("POST", "/v1/decisions/e1/undo"))["undone"][0] == decision
+    assert await world.texts() == []
+    assert await world.texts(BEN, "ben") == [ROME]
+
+
+async def test_an_id_that_means_two_memories_is_told_with_both(world: World) -> None:
+    ids = [(await world.add(ROME, f"{ANA}/{place}", event_id="e1"))["memory_id"] for place in "ab"]
+    told = problem(await world.ask("GET", f"{LIST}/e1"))
+    assert (told["status"], told["field"]) == (422, "memory_id")
+    named = f"{ids[0]} of {ANA}/a, {ids[1]} of {ANA}/b"
+    assert told["detail"] == f"e1 names 2 memories; give an id: {named}"
+    assert problem(await world.ask("GET", "/v1/decisions/e1"))["status"] == 422
+
+
 async def test_an_id_that_was_used_for_another_text_is_a_conflict_and_leaves_nothing(
     world: World,
 ) -> None:
@@ -193,8 +224,10 @@ async def test_an_id_that_was_used_for_another_text_is_a_conflict_and_leaves_not
     assert (told["status"], told["field"]) == (409, "event_id")
     assert told["detail"].endswith("for another text; give this event its own id")
     many = {"events": [{"scope": ANA, "text": text, "event_id": "1"} for text in (ROME, TEA)]}
-    published = problem(await world.ask("POST", "/v1/events", many))
-    assert (published["status"], published["field"]) == (409, "events[1].event_id")
+    published = (await world.done("POST", PUBLISH, many))["results"]
+    assert [one["status"] for one in published] == [200, 409]
+    assert published[0]["outcome"]["repeated"]
+    assert published[1]["problem"]["field"] == "events[1].event_id"
     assert await world.texts() == [ROME]
     async with opened_letters(LogTarget.of_store(world.settings)) as letters:
         assert await letters.all() == []
@@ -203,13 +236,15 @@ async def test_an_id_that_was_used_for_another_text_is_a_conflict_and_leaves_not
 async def test_an_id_of_what_was_forgotten_is_a_conflict_that_the_owner_finds(
     world: World,
 ) -> None:
-    added = await world.add(ROME, event_id="1")
+    nameless: dict[str, Any] = {"event_id": "1", "memory_id": None}
+    added = await world.add(ROME, **nameless)
     await world.done("POST", f"{LIST}/{added['memory_id']}/forget")
-    answer = await world.ask("POST", ADD, {"scope": ANA, "text": "Ben has a dog.", "event_id": "1"})
+    answer = await world.ask("POST", ADD, {"scope": ANA, "text": "Ben has a dog.", **nameless})
     assert (problem(answer)["status"], problem(answer)["field"]) == (409, "event_id")
 
 
-async def test_of_many_each_has_a_status_of_its_own(world: World) -> None:
+@pytest.mark.parametrize(("path", "field"), [(BATCH, "memories"), (PUBLISH, "events")])
+async def test_of_many_each_has_a_status_of_its_own(world: World, path: str, field: str) -> None:
     await world.add(ROME, event_id="1")
     given = [
         {"scope": ANA, "text": TEA},
@@ -221,19 +256,19 @@ async def test_of_many_each_has_a_status_of_its_own(world: World) -> None:
         {"scope": ANA, "text": OSLO, "event_id": "2"},
         {"scope": ANA, "text": TEA, "event_id": "2"},
     ]
-    results = (await world.done("POST", BATCH, {"memories": given}))["results"]
+    results = (await world.done("POST", path, {field: given}))["results"]
     assert [one["status"] for one in results] == [200, 422, 403, 409, 422, 422, 200, 409]
     assert [one["problem"] and one["problem"]["field"] for one in results] == [
         None,
-        "memories[1].text",
-        "memories[2].scope",
-        "memories[3].event_id",
-        "memories[4]",
-        "memories[5].occurred_at",
+        f"{field}[1].text",
+        f"{field}[2].scope",
+        f"{field}[3].event_id",
+        f"{field}[4]",
+        f"{field}[5].occurred_at",
         None,
-        "memories[7].event_id",
+        f"{field}[7].event_id",
     ]
-    assert results[1]["problem"]["detail"] == "memories[1].text is missing; add it"
+    assert results[1]["problem"]["detail"] == f"{field}[1].text is missing; add it"
     assert await world.texts() == [ROME, TEA, OSLO]
     assert await world.texts(BEN, "ben") == []
 
@@ -251,6 +286,33 @@ async def test_a_scope_is_listed_part_by_part_and_retired_ones_where_they_are_wa
         seen += [one["id"] for one in part["memories"]]
         after = part["after"]
     assert seen == ids
+
+
+async def test_a_list_is_of_one_scope_or_of_those_below_or_of_all_of_the_token(
+    world: World,
+) -> None:
+    await world.add(HIVES, BEN, "ben")
+    for scope, text in ((ANA, TEA), (f"{ANA}/home", ROME), (f"{ANA}/home/old", OSLO)):
+        await world.add(text, scope)
+    for query, texts in (
+        (f"?scope={ANA}", [TEA]),
+        (f"?scope={ANA}&across=true", [TEA, ROME, OSLO]),
+        (f"?scope={ANA}/home&across=true", [ROME, OSLO]),
+        ("", [TEA, ROME, OSLO]),
+    ):
+        listed = await world.done("GET", f"{LIST}{query}")
+        assert [one["text"] for one in listed["memories"]] == texts, query
+        assert listed["hint"] is None
+
+
+async def test_where_nothing_is_found_a_hint_names_scopes_of_the_token_alone(world: World) -> None:
+    await world.add(HIVES, BEN, "ben")
+    await world.add(TEA, f"{ANA}/home")
+    said = f"scope {ANA} has no memories; others have: {ANA}/home"
+    assert (await world.done("GET", f"{LIST}?scope={ANA}"))["hint"] == said
+    assert (await world.done("POST", SEARCH, {"scope": ANA, "query": "tea"}))["hint"] == said
+    below = await world.done("POST", SEARCH, {"scope": f"{ANA}/home", "query": "tea"})
+    assert (len(below["entries"]), below["hint"]) == (1, None)
 
 
 async def test_what_is_pinned_stays_until_it_is_unpinned(world: World) -> None:
@@ -319,7 +381,21 @@ def test_the_kinds_to_list_are_those_that_lie_with_a_scope() -> None:
 
 
 async def test_an_update_keeps_what_it_does_not_name_and_may_be_sent_again(world: World) -> None:
-    added = await world.add(ROME, category="home", tags=["city"], importance=0.5)
+    kept: dict[str, Any] = {"category": "home", "tags": ["city"], "importance": 0.5}
+    added = await world.add(ROME, **kept)
+    here = f"{LIST}/{added['memory_id']}"
+    correction = {"text": OSLO, "importance": 0.9, "event_id": "moved"}
+    [first, again] = [await world.done("PATCH", here, correction) for _ in range(2)]
+    assert [one["repeated"] for one in first["decisions"]] == [False]
+    assert [one["repeated"] for one in again["decisions"]] == [True]
+    new = await world.done("GET", here)
+    assert (new["text"], new["category"], new["tags"]) == (OSLO, "home", ["city"])
+    assert (new["importance"], new["observation_count"]) == (0.9, 1)
+
+
+async def test_an_update_replaces_a_memory_that_has_no_name(world: World) -> None:
+    kept: dict[str, Any] = {"category": "home", "tags": ["city"], "importance": 0.5}
+    added = await world.add(ROME, memory_id=None, **kept)
     here = f"{LIST}/{added['memory_id']}"
     correction = {"text": OSLO, "importance": 0.9, "event_id": "moved"}
     [first, again] = [await world.done("PATCH", here, correction) for _ in range(2)]
@@ -327,17 +403,33 @@ async def test_an_update_keeps_what_it_does_not_name_and_may_be_sent_again(world
     assert [one["repeated"] for one in again["decisions"]] == [True, True]
     new = await world.done("GET", f"{LIST}/{first['decisions'][0]['memory_id']}")
     assert (new["category"], new["tags"], new["importance"]) == ("home", ["city"], 0.9)
+    assert new["observation_count"] == 1
     late = problem(await world.ask("PATCH", here, {"text": TEA}))
     assert late["detail"].endswith(f"ask for {new['id']} instead")
 
 
 async def test_an_update_to_what_is_known_already_leaves_one_memory(world: World) -> None:
-    rome, tea = [(await world.add(text))["memory_id"] for text in (ROME, TEA)]
+    rome, tea = [(await world.add(text, memory_id=None))["memory_id"] for text in (ROME, TEA)]
     changes = await world.done("PATCH", f"{LIST}/{rome}", {"text": TEA})
     assert [one["kind"] for one in changes["decisions"]] == ["reinforce", "replace"]
     assert (await world.done("GET", f"{LIST}/{rome}"))["superseded"]["by"] == tea
     same = await world.done("PATCH", f"{LIST}/{tea}", {"text": TEA})
     assert [one["kind"] for one in same["decisions"]] == ["reinforce"]
+
+
+async def test_an_update_of_a_named_memory_to_what_is_known_already_leaves_that_one(
+    world: World,
+) -> None:
+    rome, tea = [(await world.add(text, BEN, "ben"))["memory_id"] for text in (ROME, TEA)]
+    here = f"{LIST}/{rome}"
+    changes = await world.done("PATCH", here, {"text": TEA}, holder="ben")
+    effects = [one["effect"] for one in changes["decisions"]]
+    assert effects == [f"memory {rome} now says this", f"memory {rome} replaces {tea}"]
+    assert await world.texts(BEN, "ben") == [TEA]
+    first = changes["decisions"][0]["decision_id"]
+    await world.done("POST", f"/v1/decisions/{first}/undo", holder="ben")
+    back = [await world.done("GET", f"{LIST}/{one}", holder="ben") for one in (rome, tea)]
+    assert [(one["text"], one["status"]) for one in back] == [(ROME, "active"), (TEA, "active")]
 
 
 async def test_a_question_is_listed_and_answered_once(world: World) -> None:
@@ -489,7 +581,7 @@ def _nothing(_: Held) -> None:
 ATTEMPTS: Mapping[Way, Attempt] = {
     ("POST", ADD): _scoped(text=TEA),
     ("POST", BATCH): lambda _: {"memories": [{"scope": BEN, "text": TEA}]},
-    ("POST", "/v1/events"): lambda _: {"events": [{"scope": BEN, "text": TEA}]},
+    ("POST", PUBLISH): lambda _: {"events": [{"scope": BEN, "text": TEA}]},
     ("GET", LIST): _nothing,
     ("POST", SEARCH): _scoped(query="bees"),
     ("POST", RECALL): _scoped(query="bees"),
@@ -505,10 +597,14 @@ ATTEMPTS: Mapping[Way, Attempt] = {
     ("GET", "/v1/decisions"): _nothing,
     ("GET", "/v1/decisions/{decision_id}"): _nothing,
     ("POST", "/v1/decisions/{decision_id}/undo"): _nothing,
+    ("GET", "/v1/explain/{identity}"): _nothing,
     ("GET", "/v1/reviews"): _nothing,
     ("POST", "/v1/reviews/{review_id}/answer"): lambda _: {"verdict": "same"},
 }
 """How somebody tries to get at what is of a scope, by every route there is."""
+
+EACH = {("POST", BATCH), ("POST", PUBLISH)}
+"""What answers with a status for each of several."""
 
 READING = {"search", "recall", "history", "deduplicate"}
 """What ends so reads, though it is posted."""
@@ -521,7 +617,8 @@ def routes() -> list[Way]:
 
 def path_of(route: Way, held: Held) -> str:
     """Return where a request goes; a list names its scope there."""
-    path = route[1].format(memory_id=held.memory, decision_id=held.decision, review_id=held.review)
+    ids = {"memory_id": held.memory, "decision_id": held.decision, "review_id": held.review}
+    path = route[1].format(**ids, identity=held.memory)
     return f"{path}?scope={BEN}" if route[0] == "GET" and "{" not in route[1] else path
 
 
@@ -556,7 +653,7 @@ async def test_a_token_of_one_scope_sees_and_changes_nothing_of_another(
     path, body = path_of(route, held), ATTEMPTS[route](held)
     before = await world.logged()
     answer = await world.ask(route[0], path, body, holder="ana")
-    if route == ("POST", BATCH):
+    if route in EACH:
         assert [one["status"] for one in answer.json()["results"]] == [403]
     else:
         assert problem(answer)["status"] in {403, 404}
@@ -584,7 +681,7 @@ async def test_a_token_that_may_only_read_or_write_does_only_that(world: World, 
     lacking = "reader" if writes(route) else "writer"
     before = await world.logged()
     answer = await world.ask(route[0], path, body, holder=lacking)
-    if route == ("POST", BATCH):
+    if route in EACH:
         assert [one["status"] for one in answer.json()["results"]] == [403]
     else:
         told = problem(answer)
@@ -617,7 +714,14 @@ async def test_a_token_that_may_only_read_or_write_does_only_that(world: World, 
             *("POST", ADD, {"scope": ANA, "text": "x", "valid_from": LATER, "valid_until": SOONER}),
             *(422, "body", "valid_until 2026-03-03 00:00:00+00:00 is before valid_from"),
         ),
-        ("GET", LIST, None, 422, "scope", "scope is missing; add it"),
+        (
+            "GET",
+            f"{LIST}?limit=0",
+            None,
+            422,
+            "limit",
+            "limit should be greater than or equal to 1",
+        ),
         (
             "GET",
             f"{LIST}?scope={ANA}&limit=0",

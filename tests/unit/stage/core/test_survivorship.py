@@ -373,7 +373,7 @@ def test_a_renewed_memory_has_the_events_text_and_standing_and_all_its_history()
     assert renewed(before, said, truncated=False) == memory(
         "Ana likes cake.",
         version=4,
-        observation_count=3,
+        observation_count=2,
         tags=("a", "b"),
         status="tentative",
         last_seen_at=later(1),
