@@ -26,6 +26,7 @@ from streams.index.payload import (
     SCOPE,
     STATUS,
     VERSION,
+    by_scope,
     contradicting,
     from_payload,
     remembered,
@@ -103,10 +104,7 @@ class EdgeIndex:
 
     async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[StoredMemory]]:
         gone = engine.Filter(must=[_is(STATUS, Standing.FORGOTTEN), _any(SCOPE, list(scopes))])
-        found: dict[ScopeName, list[StoredMemory]] = {}
-        for stored in self._scroll(gone, with_vector=True):
-            found.setdefault(stored.memory.scope, []).append(stored)
-        return found
+        return by_scope(self._scroll(gone, with_vector=True), scopes)
 
     async def write(self, changes: Sequence[StoredMemory]) -> None:
         for start in range(0, len(changes), _WRITE_BATCH):

@@ -5,14 +5,20 @@ cached as one matrix from a search until the scope changes.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
 from schemas.memories import Standing
 from streams.index.following import new_token, raised
-from streams.index.payload import contradicting, remembered, vectors_of, with_contents
+from streams.index.payload import (
+    contradicting,
+    remembered,
+    vectors_of,
+    with_contents,
+    without_vectors,
+)
 from streams.model.embedding import Vector, best_of_each
 from streams.model.fences import ReadPosition
 from streams.model.neighbours import KnownEvent, StoredMemory
@@ -53,13 +59,13 @@ class ExactIndex:
         self, keys: Sequence[ContentKey]
     ) -> dict[ContentKey, list[StoredMemory]]:
         by_id = (stored for _, stored in sorted(self._stored.items()))
-        live = (replace(one, vector=None, variants={}) for one in by_id if one.memory.live)
+        live = (without_vectors(one) for one in by_id if one.memory.live)
         return with_contents(live, keys)
 
     async def contradicting(self, ids: Sequence[MemoryId]) -> dict[MemoryId, list[StoredMemory]]:
         holders = sorted({memory for i in ids for memory in self._against.get(i, ())})
         found = (self._stored[memory] for memory in holders)
-        live = (replace(one, vector=None, variants={}) for one in found if one.memory.live)
+        live = (without_vectors(one) for one in found if one.memory.live)
         return contradicting(live, ids)
 
     async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, KnownEvent]:

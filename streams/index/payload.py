@@ -3,14 +3,14 @@
 One point per memory, with a vector for each wording: a multivector, compared by the nearest one.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-from pydantic import ValidationError
 
-from schemas.base import ContentKey, DecisionId, MemoryId
+from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
 from schemas.memories import Memory
 from streams.model.embedding import Vector
 from streams.model.neighbours import KnownEvent, StoredMemory
@@ -33,6 +33,8 @@ SEARCHED = (_MEMORY,)
 """The payload fields that a search needs."""
 WHOLE = (_MEMORY, DECISION_IDS, _CONTENTS, CONTRADICTED, _CONTRADICTED_AT, _WORDED_AT)
 """The payload fields from which a memory is restored."""
+
+Key = TypeVar("Key", ContentKey, MemoryId, ScopeName)
 
 
 def to_payload(stored: StoredMemory) -> dict[str, Any]:
@@ -77,12 +79,12 @@ def from_payload(payload: Mapping[str, Any] | None, vectors: object) -> StoredMe
         fields = payload or {}
         memory = _memory(fields[_MEMORY])
         vector, variants = _read(memory, vectors)
-        pairs = zip(fields.get(DECISION_IDS, ()), _keys(fields.get(_CONTENTS, "")), strict=True)
+        pairs = zip(fields.get(DECISION_IDS, ()), fields.get(_CONTENTS, "").split(), strict=True)
         decided = tuple((DecisionId(identity), ContentKey(key)) for identity, key in pairs)
         others = zip(fields.get(CONTRADICTED, ()), fields.get(_CONTRADICTED_AT, ()), strict=True)
         contradicted = tuple((MemoryId(identity), int(version)) for identity, version in others)
         worded_at = int(fields.get(_WORDED_AT, 1))
-    except (KeyError, TypeError, ValueError, ValidationError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise NoStore(
             "the index holds a point that memsieve did not write: give memsieve a separate one"
         ) from error
@@ -93,40 +95,38 @@ def with_contents(
     found: Iterable[StoredMemory], keys: Sequence[ContentKey]
 ) -> dict[ContentKey, list[StoredMemory]]:
     """Return memories grouped by those of the keys that one of their wordings has."""
-    held: dict[ContentKey, list[StoredMemory]] = {}
-    wanted = set(keys)
-    for stored in found:
-        for key in wanted.intersection(stored.memory.content_keys):
-            held.setdefault(key, []).append(stored)
-    return held
+    return _grouped(found, keys, lambda stored: stored.memory.content_keys)
 
 
 def contradicting(
     found: Iterable[StoredMemory], ids: Sequence[MemoryId]
 ) -> dict[MemoryId, list[StoredMemory]]:
     """Return memories by those of the ids that they were found to contradict."""
-    held: dict[MemoryId, list[StoredMemory]] = {}
-    wanted = set(ids)
+    return _grouped(found, ids, lambda stored: [identity for identity, _ in stored.contradicted])
+
+
+def by_scope(
+    found: Iterable[StoredMemory], scopes: Sequence[ScopeName]
+) -> dict[ScopeName, list[StoredMemory]]:
+    """Return the memories of these scopes by scope."""
+    return _grouped(found, scopes, lambda stored: [stored.memory.scope])
+
+
+def _grouped(
+    found: Iterable[StoredMemory],
+    wanted: Iterable[Key],
+    keys_of: Callable[[StoredMemory], Iterable[Key]],
+) -> dict[Key, list[StoredMemory]]:
+    held: dict[Key, list[StoredMemory]] = {}
+    asked = set(wanted)
     for stored in found:
-        for identity in dict.fromkeys(identity for identity, _ in stored.contradicted):
-            if identity in wanted:
-                held.setdefault(identity, []).append(stored)
+        for key in asked.intersection(keys_of(stored)):
+            held.setdefault(key, []).append(stored)
     return held
 
 
 def without_vectors(stored: StoredMemory) -> StoredMemory:
-    return StoredMemory(
-        stored.memory,
-        None,
-        stored.decided,
-        contradicted=stored.contradicted,
-        worded_at=stored.worded_at,
-    )
-
-
-def _keys(written: str | Sequence[str]) -> Sequence[str]:
-    """Read content keys; before November 2026 they were written as a list."""
-    return written.split() if isinstance(written, str) else written
+    return replace(stored, vector=None, variants={})
 
 
 @lru_cache(_REMEMBERED)

@@ -33,6 +33,7 @@ from streams.index.payload import (
     STATUS,
     VERSION,
     WHOLE,
+    by_scope,
     contradicting,
     from_payload,
     remembered,
@@ -232,11 +233,8 @@ class QdrantIndex:
         return remembered(found, ids)
 
     async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[StoredMemory]]:
-        gone = [_is(STATUS, Standing.FORGOTTEN), _any(SCOPE, list(scopes))]
-        found: dict[ScopeName, list[StoredMemory]] = {}
-        async for stored in self._scroll(models.Filter(must=[*gone]), with_vectors=True):
-            found.setdefault(stored.memory.scope, []).append(stored)
-        return found
+        gone = models.Filter(must=[_is(STATUS, Standing.FORGOTTEN), _any(SCOPE, scopes)])
+        return by_scope([one async for one in self._scroll(gone, with_vectors=True)], scopes)
 
     async def write(self, changes: Sequence[StoredMemory]) -> None:
         """Write whole points: the server checks and writes a request's points as one."""

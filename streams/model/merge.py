@@ -15,6 +15,7 @@ from functools import cached_property
 
 from schemas.decisions import SAID_MAX, Composition, Strategy
 from streams.model.identity import normalised
+from streams.text.function_words import DEMONSTRATIVES, THIRD_PERSON
 from streams.text.reading import AnalysedText, TextAnalyzer
 
 UNWORDED = "wording: "
@@ -35,41 +36,10 @@ _WORD_LETTERS_MIN = 4
 _NAME_LETTERS_MIN = 6
 """A shorter word before a full stop is too often an abbreviation, above all a name or title."""
 
-_LEANS_ON_CONTEXT = frozenset(
-    [
-        "he",
-        "she",
-        "it",
-        "they",
-        "him",
-        "her",
-        "them",
-        "his",
-        "hers",
-        "its",
-        "their",
-        "theirs",
-        "himself",
-        "herself",
-        "itself",
-        "themselves",
-        "this",
-        "that",
-        "these",
-        "those",
-        "there",
-        "here",
-        "then",
-        "such",
-        "one",
-        "ones",
-        "same",
-        "former",
-        "latter",
-        "other",
-        "others",
-    ]
-)
+_LEANS_ON_CONTEXT = (THIRD_PERSON | DEMONSTRATIVES | {"then", "former", "latter", "others"}) - {
+    "another",
+    "own",
+}
 """English third-person pronouns and demonstratives, a closed class: a sentence with one of them
 depends on the sentence before it."""
 

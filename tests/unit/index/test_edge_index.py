@@ -7,7 +7,6 @@ import pytest
 
 from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
 from streams.index.edge import EdgeIndex
-from streams.index.payload import DECISION_IDS, from_payload, to_payload
 from streams.index.recent import RecentMemories
 from streams.model.neighbours import StoredMemory
 from streams.model.ports import Query
@@ -85,12 +84,3 @@ def test_the_least_recent_memories_are_dropped() -> None:
     recent.keep([three])
     ids: list[MemoryId] = [state.memory.id for state in (one, two, three)]
     assert list(recent.held(ids)) == [one.memory.id, three.memory.id]
-
-
-def test_content_keys_that_were_written_as_a_list_are_read() -> None:
-    state = states()[3]
-    payload = to_payload(state)
-    before = payload | {"decided_on": payload["decided_on"].split()}
-    assert len(before["decided_on"]) == len(before[DECISION_IDS])
-    vectors = [state.vector]
-    assert told(from_payload(before, vectors)) == told(from_payload(payload, vectors))
