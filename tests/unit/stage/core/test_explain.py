@@ -262,7 +262,7 @@ def test_who_answered_what_is_told(
     )
     ignored = IGNORE.model_copy(update={"event": answer, "evidence": Evidence(reason=reason)})
     assert why(ignored) == told
-    asked = answer.model_copy(update={"event_id": update_id("r1", "contradicts", CAKE.id, "june")})
+    asked = answer.model_copy(update={"event_id": update_id("r1", answer.verdict, CAKE.id, "june")})
     updated = ignored.model_copy(update={"event": asked})
     assert why(updated).startswith("june asked for this update")
 
