@@ -31,6 +31,8 @@ from streams.store.cli.console import note, quoted, say, say_object
 from streams.store.cli.options import UsageError
 from streams.store.core.counts import number
 
+_SCOPES_SHOWN = 3
+
 
 def search(
     query: Annotated[
@@ -38,7 +40,10 @@ def search(
         typer.Argument(metavar="QUERY", help="What to search for; the nearest come first."),
     ] = None,
     *,
-    scope: Annotated[str | None, typer.Option("--scope", help="The scope to search.")] = None,
+    scope: Annotated[
+        str | None,
+        typer.Option("--scope", help="The scope to search. [the only one, if there is one]"),
+    ] = None,
     block: Annotated[
         bool,
         typer.Option(
@@ -167,8 +172,8 @@ def search(
     options.refuse(of_block, "goes with --block")
     flags: dict[str, Any] = {"load__verify": "llm"} if llm else {}
     source = where.to_read(policy=policy, **flags)
-    if scope is None or query is None:
-        raise UsageError("give a QUERY and --scope, or --block for a prompt block of a scope")
+    if query is None:
+        raise UsageError("give a QUERY, or --block for a prompt block of a scope")
     given = {
         "scope": scope,
         "query": query,
@@ -219,8 +224,7 @@ async def _recall(
 def _list(
     given: Mapping[str, Any], source: LogTarget, hints_file: Path | None, *, as_json: bool
 ) -> None:
-    asked = options.asked(SearchRequest, given, {"query": "QUERY", "lexical_weight": "--hybrid"})
-    result, others = asyncio.run(_load(source, asked))
+    asked, result, others = asyncio.run(_load(source, given))
     if hints_file is not None:
         _write_hints(hints_file, asked, result)
     if as_json:
@@ -231,12 +235,27 @@ def _list(
         note(nothing_in(asked.scope, others))
 
 
-async def _load(source: LogTarget, asked: SearchRequest) -> tuple[SearchResult, list[ScopeName]]:
-    """Search a scope; if nothing is found because it has no memories, suggest scopes."""
+async def _load(
+    source: LogTarget, given: Mapping[str, Any]
+) -> tuple[SearchRequest, SearchResult, list[ScopeName]]:
+    """Search a scope, or the only one; if it has no memories, suggest scopes."""
     target = replace(source, settings=thorough(source.settings))
     async with loading(target, report=note) as opened:
+        scope = given["scope"] or _only(await opened.scopes())
+        names = {"query": "QUERY", "lexical_weight": "--hybrid"}
+        asked = options.asked(SearchRequest, {**given, "scope": scope}, names)
         result = await opened.search(asked)
-        return result, [] if result.entries else await opened.scopes_like(asked.scope)
+        return asked, result, [] if result.entries else await opened.scopes_like(asked.scope)
+
+
+def _only(known: Mapping[ScopeName, int]) -> ScopeName:
+    """Return the only scope that has memories. Raises UsageError if there are several, or none."""
+    if len(known) == 1:
+        return next(iter(known))
+    if not known:
+        raise UsageError("no scope has memories yet: `memsieve run FILE` stores some")
+    largest = ", ".join(sorted(known, key=lambda name: (-known[name], name))[:_SCOPES_SHOWN])
+    raise UsageError(f"name one of {number(len(known), 'scope')} with --scope, such as {largest}")
 
 
 def _write_hints(path: Path, asked: SearchRequest, result: SearchResult) -> None:

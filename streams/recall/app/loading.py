@@ -207,9 +207,13 @@ class Loading:
             degraded=loaded.degraded,
         )
 
+    async def scopes(self) -> Counter[ScopeName]:
+        """Count the live memories of each scope. Reads every memory."""
+        return await live_scopes(await self.index())
+
     async def scopes_like(self, scope: ScopeName) -> list[ScopeName]:
         """Return what `scopes_like` does; empty if the scope itself has a live memory."""
-        known = await live_scopes(await self.index())
+        known = await self.scopes()
         return [] if scope in known else scopes_like(scope, known)
 
     async def deduplicate(self, given: Given) -> Grouping:

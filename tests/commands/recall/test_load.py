@@ -263,13 +263,25 @@ def test_what_cannot_be_asked_is_named(
     assert reason in refused.err
 
 
-@pytest.mark.parametrize("given", [(), ("--scope", "cafe/tyler"), ("coffee",)])
-def test_a_search_without_a_block_wants_a_scope_and_a_query(
-    memsieve: Memsieve, given: tuple[str, ...]
-) -> None:
+@pytest.mark.parametrize("given", [(), ("--scope", "cafe/tyler")])
+def test_a_search_without_a_block_wants_a_query(memsieve: Memsieve, given: tuple[str, ...]) -> None:
     refused = memsieve("search", *given)
     assert (refused.code, refused.out) == (2, "")
-    assert "give a QUERY and --scope, or --block" in refused.err
+    assert "give a QUERY, or --block" in refused.err
+
+
+def test_the_only_scope_need_not_be_named(memsieve: Memsieve) -> None:
+    asked = ("search", "coffee", "--store", "store", "--json")
+    assert memsieve(*asked).out == memsieve(*asked, "--scope", "cafe/tyler").out
+
+
+def test_one_of_several_scopes_has_to_be_named(memsieve: Memsieve) -> None:
+    rows = [{"scope": scope, "text": "The shop opens at 9."} for scope in ("a", "b", "b/c", "d")]
+    Path("rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    memsieve("run", "rows.jsonl", "--store", "several")
+    refused = memsieve("search", "shop", "--store", "several")
+    assert (refused.code, refused.out) == (2, "")
+    assert "name one of 4 scopes with --scope, such as a, b, b/c" in refused.err
 
 
 def test_an_unknown_scope_has_nothing(memsieve: Memsieve) -> None:
