@@ -7,7 +7,6 @@ from typing import Literal
 from schemas.decisions import Decision, Insert, Marker, Reinforce, Replace
 from schemas.events import Answer, Remember, Seen
 from schemas.memories import Memory
-from streams.clock.system import SystemClock
 from streams.model.identity import (
     answer_id,
     content_key,
@@ -87,9 +86,8 @@ def unpinned(memory: Memory) -> Memory:
     return memory
 
 
-def told_after(memory: Memory) -> datetime:
+def told_after(memory: Memory, now: datetime) -> datetime:
     """Return the time of an event that corrects a memory: now, and not before it was seen last."""
-    now = SystemClock().now()
     return max(now, believed(memory.last_seen_at, now))
 
 

@@ -332,7 +332,7 @@ class Lifecycle:
     ) -> list[EventResult]:
         """Settle a question."""
         if not question.answerable:
-            said = f"question {question.review.id} is {question.state}; list those that are open"
+            said = f"question {question.review.id} is closed: {question.state}"
             raise DeclinedRequest(DeclineReason.CONFLICT, said, "review_id")
         event = answer_to(
             question.review,

@@ -340,7 +340,7 @@ async def test_what_a_memory_was_good_for_adds_up_as_long_as_it_is_live(world: W
     await world.done("POST", f"{LIST}/{identity}/pin")
     for counts in ({"helpful": 2}, {"helpful": 1, "accessed": 4, "note": "for a letter"}):
         [decision] = (await world.done("POST", rate, counts))["decisions"]
-        assert (decision["kind"], decision["memory_id"]) == ("revise", None)
+        assert (decision["kind"], decision["memory_id"]) == ("revise", identity)
     feedback = (await world.done("GET", f"{LIST}/{identity}"))["feedback"]
     assert feedback == {"accessed": 4, "helpful": 3, "harmful": 0}
     await world.done("POST", f"{LIST}/{identity}/unpin")
