@@ -1,6 +1,6 @@
 """How an event gives a live memory a new text: by its name, by superseding it, or by an answer."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Literal
 
@@ -48,30 +48,31 @@ async def renewed(
     words already. `author` names who gives it.
     """
     responses = await client.submit([said])
-    answers = await _settling(client, said, memory, decisions_of(responses), author)
+    answers = await settling(client.index, said, memory, decisions_of(responses), author)
     return [*responses, *(await client.submit(answers) if answers else ())]
 
 
-async def _settling(
-    client: Client,
+async def settling(
+    index: Callable[[], Awaitable[Index]],
     said: Remember,
     memory: Memory,
     decided: Sequence[Decision],
     author: Callable[[], str],
 ) -> list[Answer]:
+    """Return the answers after which an updated memory does not stand beside another one."""
     match decided:
         case [Insert()]:
             return [stands(said, memory, author())]
         case [Reinforce(memory=known)] if known.id != memory.id:
             return [stands(said, memory, author(), known)]
         case [Replace(memory=after)] if after.id == memory.id:
-            twin = await twin_of(await client.index(), after)
-            return [] if twin is None else [joins(said, after, twin, author())]
+            twin = await _twin(await index(), after)
+            return [] if twin is None else [_joins(said, after, twin, author())]
         case _:
             return []
 
 
-async def twin_of(index: Index, memory: Memory) -> Memory | None:
+async def _twin(index: Index, memory: Memory) -> Memory | None:
     """Return another live memory with the same text that may be retired for it; None if none."""
     key = memory.content_key
     found = (await index.with_content([key])).get(key, ())
@@ -115,7 +116,7 @@ def stands(event: Remember, memory: Memory, author: str, known: Memory | None = 
     return _answer(event, new, _seen(memory), "contradicts", author)
 
 
-def joins(event: Remember, memory: Memory, twin: Memory, author: str) -> Answer:
+def _joins(event: Remember, memory: Memory, twin: Memory, author: str) -> Answer:
     """Return the answer that a memory stands for another one, whose text an event gave it."""
     return _answer(event, _seen(twin), _seen(memory), "same", author)
 

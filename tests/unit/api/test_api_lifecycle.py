@@ -393,6 +393,16 @@ async def test_an_update_keeps_what_it_does_not_name_and_may_be_sent_again(world
     assert (new["importance"], new["observation_count"]) == (0.9, 1)
 
 
+async def test_an_update_that_is_dated_before_the_memory_was_seen_still_takes_its_place(
+    world: World,
+) -> None:
+    rome = (await world.add(ROME, occurred_at=LATER))["memory_id"]
+    correction = {"text": OSLO, "occurred_at": SOONER}
+    changes = await world.done("PATCH", f"{LIST}/{rome}", correction)
+    assert [one["kind"] for one in changes["decisions"]] == ["insert", "replace"]
+    assert await world.texts() == [OSLO]
+
+
 async def test_an_update_replaces_a_memory_that_has_no_name(world: World) -> None:
     kept: dict[str, Any] = {"category": "home", "tags": ["city"], "importance": 0.5}
     added = await world.add(ROME, memory_id=None, **kept)
