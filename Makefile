@@ -14,7 +14,7 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print((3 * (os.cpu_count() or 1) + 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-game up down verify-compose test check lint types arch unit suite sim chaos fmt golden schemas client docs site pictures bench quality lock clean
+.PHONY: help setup demo demo-game up down verify-compose test check lint types arch unit suite sim chaos fmt golden schemas docs site pictures bench quality lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -110,9 +110,6 @@ golden: $(READY) ## Rewrite the golden decisions; read the diff before you commi
 
 schemas: $(READY) ## Regenerate the JSON Schema and AsyncAPI documents
 	@$(BIN)/memsieve service schema export schemas/json
-
-client: $(READY) ## Regenerate the clients of the HTTP API
-	@$(BIN)/python -m tests.support.http_client
 
 docs: $(READY) ## Regenerate the reference pages and the map of the code
 	@$(BIN)/python -m tests.support.reference docs/reference

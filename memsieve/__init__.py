@@ -1,8 +1,8 @@
 """A store that keeps each fact once, and explains each of its decisions.
 
-`Memory` is a store in a directory or a cluster, `HttpMemory` one behind an API; `AsyncMemory` and
-`AsyncHttpMemory` are the same for programs with an event loop. docs/python.md shows how they are
-used. `search` and `recall` only read a store, once; `partition_of` is for producers.
+`Memory` is a store in a directory or a cluster, `HttpMemory` one behind an API: both have the
+methods of `Operations`. `AsyncMemory` and `AsyncHttpMemory` are the same for programs with an event
+loop. docs/python.md shows how they are used. `search` and `recall` only read a store, once; `partition_of` is for producers.
 """
 
 from memsieve.hidden import told as _told
@@ -25,6 +25,7 @@ try:
     from memsieve.fields import AboutText, EventFields
     from memsieve.functions import partition_of, recall, search
     from memsieve.http_memory import AsyncHttpMemory, HttpMemory
+    from memsieve.operations import Operations
     from memsieve.results import Decision, Forgotten, Review, SearchResult, Version
     from memsieve.synchronous import Memory
     from streams.store.app.conflicts import Conflict
@@ -50,6 +51,7 @@ __all__ = [
     "ModelError",
     "NotAllowed",
     "NotFound",
+    "Operations",
     "Review",
     "SearchResult",
     "ServerError",

@@ -9,6 +9,7 @@ from typing import Self, Unpack, cast
 
 from memsieve.errors import InvalidRequest, StoreError, checked, translated, valid
 from memsieve.fields import AboutText, EventFields
+from memsieve.operations import BUDGET, LASTING, LIMIT, RECENT, require_several, row_of
 from memsieve.progress import Progress, counted
 from memsieve.results import (
     Decision,
@@ -35,9 +36,6 @@ from streams.store.app.conflicts import KeptMemory as MemoryRecord
 from streams.store.app.reading import LogTarget
 
 WAIT = 30.0
-BUDGET = recalling.BUDGET
-LASTING, RECENT = recalling.LASTING_MAX, recalling.RECENT_MAX
-LIMIT = loading.LIMIT
 
 
 class AsyncMemory:
@@ -116,11 +114,10 @@ class AsyncMemory:
         progress: Progress = False,
     ) -> list[Decision]:
         """Add facts in order. See `Memory.add_many`."""
-        if isinstance(rows, str | Mapping):
-            raise InvalidRequest("rows: give a list of texts or mappings; add takes one", "rows")
+        require_several(rows)
         store = await self._opened()
         events = [
-            _event(store, _row(row, scope, f"rows[{at}]"), f"rows[{at}].")
+            _event(store, row_of(row, scope, f"rows[{at}]"), f"rows[{at}].")
             for at, row in enumerate(rows)
         ]
         with counted(len(events), progress) as done, translated():
@@ -360,16 +357,6 @@ def _id(given: object, field: str = "memory_id") -> str:
             f"{field}: is of type {type(given).__name__}; give an id as a string", field
         )
     return given
-
-
-def _row(row: object, scope: str | None, place: str) -> Mapping[str, object]:
-    """Return the fields of a row; `scope` is that of rows that name none."""
-    if isinstance(row, str):
-        row = {"text": row}
-    if not isinstance(row, Mapping):
-        raise InvalidRequest(f"{place}: give a text, or a mapping of an event's fields", place)
-    fields = cast("Mapping[str, object]", row)
-    return fields if scope is None else {"scope": scope, **fields}
 
 
 def _wanted(memory_id: str | None, scope: str | None, tenant: str | None) -> ForgetTarget:

@@ -1,10 +1,8 @@
 """The transport of the HTTP clients: sends and repeats requests, reads answers, raises errors."""
 
 import asyncio
-import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from http import HTTPStatus
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
@@ -41,51 +39,7 @@ def segment(**named: str) -> str:
 
 
 class Caller:
-    """Asks an API, for programs without an event loop. Any number of threads may use it."""
-
-    def __init__(
-        self, url: str, *, token: str, timeout: float = TIMEOUT, patience: float = PATIENCE
-    ) -> None:
-        """Take the address of the API and a token that it knows.
-
-        An answer is waited for `timeout` seconds. Where the API is busy and says when to come
-        again, a request is repeated, for up to `patience` seconds in all.
-        """
-        self._client = httpx.Client(**_options(url, token, timeout))
-        self._patience = patience
-
-    def close(self) -> None:
-        """Close the connections. May be called again."""
-        self._client.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _ask(
-        self,
-        answer: type[_Answer],
-        method: str,
-        path: str,
-        *,
-        query: _Given | None = None,
-        body: _Given | None = None,
-    ) -> _Answer:
-        left = self._patience
-        while True:
-            with _reached(self._client.base_url):
-                response = self._client.request(method, path, **_sent(query, body))
-            pause = _pause(response)
-            if pause is None or pause > left:
-                return _read(answer, response, pause)
-            time.sleep(pause)
-            left -= pause
-
-
-class AsyncCaller:
-    """The same for programs with an event loop."""
+    """Asks an API, for one event loop."""
 
     def __init__(
         self, url: str, *, token: str, timeout: float = TIMEOUT, patience: float = PATIENCE
@@ -103,6 +57,9 @@ class AsyncCaller:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    async def _post(self, answer: type[_Answer], path: str, body: _Given) -> _Answer:
+        return await self._ask(answer, "POST", path, body=body)
 
     async def _ask(
         self,
@@ -142,9 +99,8 @@ def _sent(query: _Given | None, body: _Given | None) -> dict[str, Any]:
     if query is not None:
         sent["params"] = {name: value for name, value in query.items() if value is not None}
     if body is not None:
-        given = {name: value for name, value in body.items() if value is not None}
         try:
-            sent["content"] = to_json(given)
+            sent["content"] = to_json(body)
         except (PydanticSerializationError, UnicodeEncodeError) as error:
             raise InvalidRequest(f"cannot be sent as JSON: {error}") from None
         sent["headers"] = {"content-type": "application/json"}
@@ -186,18 +142,25 @@ def _read(answer: type[_Answer], response: httpx.Response, pause: float | None) 
 
 def _error(response: httpx.Response, pause: float | None) -> MemsieveError:
     problem = _problem(response)
-    said, status = problem.detail, response.status_code
-    if pause is not None:
-        return Busy(said, pause)
-    if status in {401, 403}:
-        return NotAllowed(said)
-    if status in {404, 410}:
-        return NotFound(said)
-    if status == HTTPStatus.CONFLICT:
-        return ConflictError(said, problem.field)
-    if response.is_client_error or status == HTTPStatus.NOT_IMPLEMENTED:
-        return InvalidRequest(said, problem.field)
-    return ServerError(said)
+    return error_of(problem) if pause is None else Busy(problem.detail, pause)
+
+
+def error_of(problem: Problem) -> MemsieveError:
+    """Return the exception of an error that the API tells."""
+    said, status = problem.detail, problem.status
+    match status:
+        case 401 | 403:
+            return NotAllowed(said)
+        case 404 | 410:
+            return NotFound(said)
+        case 409:
+            return ConflictError(said, problem.field)
+        case 501:
+            return InvalidRequest(said, problem.field)
+        case _ if 400 <= status < 500:  # noqa: PLR2004 - HTTP's
+            return InvalidRequest(said, problem.field)
+        case _:
+            return ServerError(said)
 
 
 def _problem(response: httpx.Response) -> Problem:

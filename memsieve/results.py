@@ -2,18 +2,16 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from schemas.decisions import Marker, Reject
 from schemas.memories import Memory
+from streams.api.app.records import Verdict
 from streams.forget.app.forgetting import ForgetResponses
 from streams.inspect.app import ExplainedDecision, ExplainedVersion
 from streams.memory.app.memory_store import ReviewQuestion
 from streams.recall.app.loading import ShownEntry
 from streams.store.app.conflicts import Conflict
-
-Verdict: TypeAlias = Literal["same", "refines", "refined-by", "contradicts", "distinct"]
-"""What the newer of two memories is to the older one."""
 
 
 @dataclass(frozen=True)

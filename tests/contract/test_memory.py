@@ -1,4 +1,4 @@
-"""What `Memory` does alike on a store in a directory and on a cluster."""
+"""What memories do alike: of a store in a directory, of a cluster, and behind an HTTP API."""
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -7,9 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from memsieve import InvalidRequest, Memory, MemsieveError, NotFound, ServerError, Undecided
+from memsieve import (
+    HttpMemory,
+    InvalidRequest,
+    Memory,
+    MemsieveError,
+    NotFound,
+    Operations,
+    ServerError,
+    Undecided,
+)
 from streams.embedding import HASHING
 from tests.support.asking import asking
+from tests.support.http_api import api
 from tests.support.services import Installation
 
 ANA, BEN = "acme/ana", "acme/ben"
@@ -18,12 +28,16 @@ BEES, HIVES = "Ben keeps bees on the roof.", "Ben keeps bees on her roof."
 THEN = datetime(2026, 3, 1, 9, tzinfo=UTC)
 KEY = "a secret of these tests, of 32 characters"
 
-Open = Callable[[pytest.FixtureRequest, Path, str], AbstractContextManager[Memory]]
+Open = Callable[[pytest.FixtureRequest, Path, str], AbstractContextManager[Operations]]
 
 
 @contextmanager
 def store(_: pytest.FixtureRequest, path: Path, policy: str) -> Generator[Memory]:
-    settings = {"embedder": {"model": HASHING}, "index": {"kind": "exact"}}
+    settings = {
+        "embedder": {"model": HASHING},
+        "index": {"kind": "exact"},
+        "reviews": {"author": "cleo"},
+    }
     with Memory(path / "store", policy=policy, settings=settings) as memory:
         yield memory
 
@@ -64,6 +78,7 @@ def on(
         "embedder": {"model": HASHING},
         "kafka": {"prefix": request.getfixturevalue("topic_prefix")},
         "qdrant": {"prefer_grpc": False, "collection_prefix": prefix},
+        "reviews": {"author": "cleo"},
     }
     if key is not None:
         settings["forget"] = {"key": key}
@@ -76,7 +91,15 @@ def on(
     )
 
 
-MEMORIES: Mapping[str, Open] = {"store": store, "cluster": cluster}
+@contextmanager
+def http(_: pytest.FixtureRequest, path: Path, policy: str) -> Generator[HttpMemory]:
+    """Give the memories behind an API over a store."""
+    rights = {"cleo": ("acme", '"read", "write"')}
+    with api(path, rights, policy) as url, HttpMemory(url, token="of cleo") as memory:
+        yield memory
+
+
+MEMORIES: Mapping[str, Open] = {"store": store, "cluster": cluster, "http": http}
 
 
 @pytest.mark.timeout(300)  # the services of a cluster are processes
@@ -102,11 +125,11 @@ class TestMemory:
             moved = memory.update(first.memory_id, PARIS)
             assert (moved.kind, moved.memory_id) == ("replace", first.memory_id)
             assert [one.text for one in memory.history(first.memory_id)] == [LYON, LYON, PARIS]
-            undone = memory.undo(moved.id, author="Cleo", note="she did not")
+            undone = memory.undo(moved.id, note="she did not")
             assert undone.text == LYON
             assert {one.text for one in memory.memories(ANA)} == {LYON, PARIS}
 
-            gone = memory.forget(first.memory_id, author="Cleo")
+            gone = memory.forget(first.memory_id)
             assert first.memory_id in gone.memory_ids
             assert LYON not in [one.text for one in memory.memories(retired=True)]
             with pytest.raises(NotFound, match=r"is forgotten$"):
@@ -118,20 +141,21 @@ class TestMemory:
     ) -> None:
         with opened(request, tmp_path, "default-hashing") as memory:
             identity = memory.add(TEA, scope=BEN).memory_id
-            memory.pin(identity, author="Cleo")
+            memory.pin(identity, note="for good")
+            assert [one.by for one in memory.history(identity)] == [None, "cleo"]
             with pytest.raises(InvalidRequest, match="is pinned; unpin it first"):
-                memory.retire(identity, author="Cleo")
-            memory.unpin(identity, author="Cleo")
-            memory.rate(identity, helpful=2, author="Cleo")
+                memory.retire(identity)
+            memory.unpin(identity)
+            memory.rate(identity, helpful=2)
             feedback = memory.get(identity).feedback
             assert feedback is not None
             assert feedback.helpful == 2
-            retired = memory.retire(identity, reason="expired", author="Cleo")
+            retired = memory.retire(identity, reason="expired")
             assert memory.memories(BEN) == []
             assert [one.id for one in memory.memories(BEN, retired=True)] == [identity]
             with pytest.raises(InvalidRequest, match="is not live: ended"):
-                memory.pin(identity, author="Cleo")
-            memory.undo(retired.id, author="Cleo")
+                memory.pin(identity)
+            memory.undo(retired.id)
             assert [one.text for one in memory.memories(BEN)] == [TEA]
 
     def test_a_memory_is_named_by_its_name_or_by_the_id_of_its_event(
@@ -141,7 +165,7 @@ class TestMemory:
             home = memory.add(LYON, scope=ANA, memory_id="home", event_id="e1")
             assert memory.update("home", PARIS).memory_id == home.memory_id
             assert [one.text for one in memory.history("e1")] == [LYON, PARIS]
-            memory.pin("home", author="Cleo")
+            memory.pin("home")
             assert memory.get("home").pinned
             assert f'it says    "{LYON}"' in memory.explain("e1")
             memory.add(TEA, scope=BEN, memory_id="home")
@@ -190,23 +214,23 @@ class TestMemory:
             new = memory.add(HIVES, scope=BEN, occurred_at=THEN + timedelta(days=1))
             [asked] = memory.reviews(BEN)
             assert (asked.newer.text, asked.older.text) == (HIVES, BEES)
-            memory.answer(asked.id, "same", author="Cleo")
+            memory.answer(asked.id, "same")
             assert memory.reviews(BEN) == []
             with pytest.raises(InvalidRequest, match="is closed: answered"):
-                memory.answer(asked.id, "distinct", author="Cleo")
+                memory.answer(asked.id, "distinct")
             assert memory.get(new.memory_id).live is False
 
     def test_what_is_not_there_is_not_found_and_what_is_invalid_is_refused(
         self, opened: Open, request: pytest.FixtureRequest, tmp_path: Path
     ) -> None:
-        asked: list[tuple[Callable[[Memory], object], type[MemsieveError], str]] = [
+        asked: list[tuple[Callable[[Operations], object], type[MemsieveError], str]] = [
             (lambda m: m.get("nothing"), NotFound, "no memory in "),
             (lambda m: m.history("nothing"), NotFound, "no memory in "),
             (lambda m: m.explain("nothing"), NotFound, "no decision, event or memory in "),
-            (lambda m: m.undo("nothing", author="Cleo"), NotFound, "no decision in "),
+            (lambda m: m.undo("nothing"), NotFound, "no decision in "),
             (lambda m: m.update("nothing", "x"), NotFound, "no memory in "),
-            (lambda m: m.answer("nothing", "same", author="Cleo"), NotFound, "no question in "),
-            (lambda m: m.forget("nothing", author="Cleo"), NotFound, "no memory in "),
+            (lambda m: m.answer("nothing", "same"), NotFound, "no question in "),
+            (lambda m: m.forget("nothing"), NotFound, "no memory in "),
             (lambda m: m.add("x", scope="a/*"), InvalidRequest, "scope: holds the wildcard"),
         ]
         with opened(request, tmp_path, "default-hashing") as memory:
@@ -237,6 +261,6 @@ def test_what_a_cluster_does_not_decide_in_time_stays_queued(
             again = memory.add(TEA, scope=BEN, event_id="e1", occurred_at=THEN)
             assert (again.kind, again.text) == ("ignore", TEA)
             with pytest.raises(InvalidRequest, match=r"^forget\.key is not set"):
-                memory.forget(again.memory_id, author="Cleo")
+                memory.forget(again.memory_id)
             assert [one.text for one in memory.memories()] == [TEA]
         assert service.stop() == 0

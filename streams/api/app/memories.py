@@ -147,7 +147,7 @@ def _add_one(app: FastAPI, desk: Desk) -> None:
         """
         memory = await desk.memory(request, "write", memory_id)
         try:
-            fresh = correcting(memory, correction, await life.addressing(memory))
+            fresh = correcting(memory, correction, await life.addressing(memory), life.now())
         except ValidationError as error:
             raise Refused.invalid(error, "body") from error
         event = desk.event(request, fresh)

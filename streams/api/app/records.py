@@ -23,25 +23,29 @@ from schemas.base import (
     Unit,
 )
 from schemas.codec import EVENT
-from schemas.decisions import Change, Compared, Decision, Marker
+from schemas.decisions import Compared, Decision, Marker
 from schemas.events import Ended, Remember
 from schemas.memories import Memory, Persistence
 from schemas.outcomes import Review
+from streams.changes.app.updating import told_after
 from streams.changes.core.history import MemoryVersion
-from streams.inspect.app import told_version
+from streams.inspect.app import told, told_version
 from streams.memory.app.queueing import BATCH_EVENTS, EventResult
 from streams.model.identity import said_event_id
 from streams.model.ports import Poison
 from streams.model.scope import lies_in
 from streams.recall.app.loading import SearchRequest, SearchResult
 from streams.recall.app.recalling import RecallRequest
-from streams.stage.core.explain import outcome, why
+from streams.stage.core.explain import DECIDED_BEFORE, NOTHING_CHANGED
 from streams.stage.core.ledger import touched
-from streams.stage.core.reviewing import ReviewQuestion
+from streams.stage.core.reviewing import ReviewQuestion, State
 from streams.stage.flow.dead_letters import oversized
 from streams.stage.flow.incoming import CLOCK_SKEW_MAX
 from streams.store.app.client import is_again
 from streams.store.app.conflicts import KeptMemory
+
+REPEATED = (DECIDED_BEFORE, NOTHING_CHANGED)
+"""Why nothing was decided on an event that came again, and the effect, in words."""
 
 LISTED = 100
 LISTED_MAX = 1_000
@@ -52,6 +56,10 @@ Kind: TypeAlias = Literal[
     "insert", "replace", "merge", "reinforce", "revise", "erase", "ignore", "block"
 ]
 """The kinds of the decisions that lie with their scope."""
+
+
+Verdict: TypeAlias = Literal["same", "refines", "refined-by", "contradicts", "distinct"]
+"""What the newer of two memories is to the older one."""
 
 
 class Fresh(Remember):
@@ -99,6 +107,10 @@ class Correction(Record):
     valid_from: Moment | None = None
     valid_until: Moment | None = None
     metadata: Annotated[Metadata, Field(max_length=256)] | None = None
+    status: Literal["active", "tentative"] | None = None
+    turn: Count | None = None
+    session: Label | None = None
+    pinned: bool | None = None
 
 
 class Search(SearchRequest):
@@ -155,7 +167,7 @@ class Rating(Noted):
 class Settling(Noted):
     """The newer memory's relation to the older one of a question."""
 
-    verdict: Literal["same", "refines", "refined-by", "contradicts", "distinct"]
+    verdict: Verdict
 
 
 class Listed(Record):
@@ -201,18 +213,20 @@ class ListedQuestions(Record):
 class Outcome(Record):
     """What was decided on an event; `effect` and `why` say in words what was done, and why.
 
-    `memory_id` is the memory that stands for it now, `changed` are all that it changed. `refused`
-    are memories that it named and may not change, `reviews` the questions put to a person.
-    `repeated`: it came before, and was decided then. Beside a cluster, where its services have not
-    decided in time, only the ids are there.
+    `memory_id` is the memory that stands for it now, `memory_text` its text, `changed` are all that
+    it changed. `refused` are memories that it named and may not change, `reviews` the questions put
+    to a person. `repeated`: it came before, and was decided then. Beside a cluster, where its
+    services have not decided in time, only scope and ids are there.
     """
 
     event_id: EventId
+    scope: Scope
     decision_id: DecisionId | None = None
     kind: str | None = None
     effect: str | None = None
     why: str | None = None
     memory_id: MemoryId | None = None
+    memory_text: str | None = None
     changed: tuple[MemoryId, ...] = ()
     refused: tuple[str, ...] = ()
     reviews: tuple[str, ...] = ()
@@ -299,7 +313,6 @@ class Block(Record):
 class Decided(Outcome):
     """A decision, and what its event said; `repeated` if that came again and changed nothing."""
 
-    scope: Scope
     occurred_at: Moment | None
     text: str | None
 
@@ -337,6 +350,7 @@ class VersionTold(Record):
     undone_by: DecisionId | None
     differences: tuple[str, ...]
     text: str
+    memory: Memory
 
 
 class AncestorTold(Record):
@@ -360,9 +374,9 @@ class QuestionTold(Review):
 
     model_config = ConfigDict(json_schema_extra=None)
 
-    state: str
+    state: State
     answered_by: str | None
-    verdict: str | None
+    verdict: Verdict | None
 
 
 class QuestionsTold(Record):
@@ -387,29 +401,34 @@ def event_of(fresh: Fresh, author: str, now: datetime) -> Remember | Poison:
     return oversized(EVENT.encode(event)) or event
 
 
-def correcting(memory: Memory, correction: Correction, address: Mapping[str, object]) -> Fresh:
+def correcting(
+    memory: Memory, correction: Correction, address: Mapping[str, object], now: datetime
+) -> Fresh:
     """Return the correction of a memory, which `address` names; fields that it omits stay."""
-    kept = Correction.model_fields.keys() & Memory.model_fields.keys()
+    kept = (Correction.model_fields.keys() & Memory.model_fields.keys()) - {"status"}
     values = {name: getattr(memory, name) for name in kept}
+    values["occurred_at"] = told_after(memory, now)
     values |= correction.model_dump(exclude_none=True)
     return Fresh.model_validate({**values, "scope": memory.scope, **address})
 
 
-def outcome_of(told: EventResult) -> Outcome:
-    decision = told.decision
-    if decision is None:
-        return Outcome(event_id=told.event.event_id)
-    return Outcome(event_id=told.event.event_id, repeated=told.repeated, **_facts(decision))
+def outcome_of(result: EventResult) -> Outcome:
+    named = {"event_id": result.event.event_id, "scope": result.event.scope}
+    if result.decision is None:
+        return Outcome.model_validate(named)
+    return Outcome(**named, repeated=result.repeated, **_facts(result.decision))
 
 
 def _facts(decision: Decision) -> dict[str, Any]:
     evidence = None if isinstance(decision, Marker) else decision.evidence
+    said = told(decision)
     return {
         "decision_id": decision.decision_id,
         "kind": decision.kind,
-        "effect": outcome(decision),
-        "why": why(decision),
-        "memory_id": decision.memory.id if isinstance(decision, Change) else None,
+        "effect": said.effect,
+        "why": said.why,
+        "memory_id": None if said.memory is None else said.memory.id,
+        "memory_text": None if said.memory is None else said.memory.text,
         "changed": tuple(touched(decision)),
         "refused": () if evidence is None else evidence.refused,
         "reviews": () if evidence is None else evidence.reviews,
@@ -435,18 +454,19 @@ def explained(decision: Decision, scope: Scope, story: list[str]) -> Explained:
 
 
 def version_told(version: MemoryVersion) -> VersionTold:
-    decision, told = version.decision, told_version(version)
+    decision, said = version.decision, told_version(version)
     return VersionTold(
         version=version.memory.version,
         occurred_at=decision.event.occurred_at,
         decision_id=decision.decision_id,
         event_id=decision.event.event_id,
         kind=decision.kind,
-        why=told.why,
-        by=told.by,
+        why=said.why,
+        by=said.by,
         undone_by=version.undone_by,
-        differences=tuple(told.differences),
+        differences=tuple(said.differences),
         text=version.memory.text,
+        memory=version.memory,
     )
 
 

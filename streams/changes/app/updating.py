@@ -1,13 +1,12 @@
 """How an event gives a live memory a new text: by its name, by superseding it, or by an answer."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Literal
 
 from schemas.decisions import Decision, Insert, Marker, Reinforce, Replace
 from schemas.events import Answer, Remember, Seen
 from schemas.memories import Memory
-from streams.clock.system import SystemClock
 from streams.model.identity import (
     content_key,
     decision_id,
@@ -49,30 +48,31 @@ async def renewed(
     words already. `author` names who gives it.
     """
     responses = await client.submit([said])
-    answers = await _settling(client, said, memory, decisions_of(responses), author)
+    answers = await settling(client.index, said, memory, decisions_of(responses), author)
     return [*responses, *(await client.submit(answers) if answers else ())]
 
 
-async def _settling(
-    client: Client,
+async def settling(
+    index: Callable[[], Awaitable[Index]],
     said: Remember,
     memory: Memory,
     decided: Sequence[Decision],
     author: Callable[[], str],
 ) -> list[Answer]:
+    """Return the answers after which an updated memory does not stand beside another one."""
     match decided:
         case [Insert()]:
             return [stands(said, memory, author())]
         case [Reinforce(memory=known)] if known.id != memory.id:
             return [stands(said, memory, author(), known)]
         case [Replace(memory=after)] if after.id == memory.id:
-            twin = await twin_of(await client.index(), after)
-            return [] if twin is None else [joins(said, after, twin, author())]
+            twin = await _twin(await index(), after)
+            return [] if twin is None else [_joins(said, after, twin, author())]
         case _:
             return []
 
 
-async def twin_of(index: Index, memory: Memory) -> Memory | None:
+async def _twin(index: Index, memory: Memory) -> Memory | None:
     """Return another live memory with the same text that may be retired for it; None if none."""
     key = memory.content_key
     found = (await index.with_content([key])).get(key, ())
@@ -87,9 +87,8 @@ def unpinned(memory: Memory) -> Memory:
     return memory
 
 
-def told_after(memory: Memory) -> datetime:
+def told_after(memory: Memory, now: datetime) -> datetime:
     """Return the time of an event that corrects a memory: now, and not before it was seen last."""
-    now = SystemClock().now()
     return max(now, believed(memory.last_seen_at, now))
 
 
@@ -117,7 +116,7 @@ def stands(event: Remember, memory: Memory, author: str, known: Memory | None = 
     return _answer(event, new, _seen(memory), "contradicts", author)
 
 
-def joins(event: Remember, memory: Memory, twin: Memory, author: str) -> Answer:
+def _joins(event: Remember, memory: Memory, twin: Memory, author: str) -> Answer:
     """Return the answer that a memory stands for another one, whose text an event gave it."""
     return _answer(event, _seen(twin), _seen(memory), "same", author)
 

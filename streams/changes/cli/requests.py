@@ -13,6 +13,7 @@ from schemas.events import MEMBERS_MAX, Ended, Event, Pin, Rate, Remember, Retir
 from schemas.memories import Memory
 from streams.changes.app.updating import renewed, renewing, told_after
 from streams.changes.core.history import not_live
+from streams.clock.system import SystemClock
 from streams.model.identity import request_id
 from streams.stage.core.decide import target_of
 from streams.stage.core.explain import outcome, why
@@ -174,7 +175,7 @@ async def _updated(
     """Have a live memory say a text; return what was decided."""
     async with reading(source) as reader:
         memory = await _live(reader, identity)
-        at = told_after(memory)
+        at = told_after(memory, SystemClock().now())
         given = {
             "event_id": request_id(memory.scope, "update", who, at, memory.id),
             "scope": memory.scope,

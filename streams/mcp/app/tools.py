@@ -24,6 +24,7 @@ from schemas.base import (
     Text,
     Unit,
 )
+from schemas.events import Ended
 from schemas.memories import Memory
 from streams.api.app.access import Right
 from streams.forget.app.forgetting import ForgetTarget, Wish
@@ -152,6 +153,26 @@ class OfMemory(Record):
 class Forgetting(OfMemory):
     """Which memory is to be forgotten, and why."""
 
+    note: Note = ""
+
+
+class Updating(OfMemory):
+    """Which memory says something else from now on, and what."""
+
+    text: Annotated[Text, Field(description="The new text: one fact, in full.")]
+    source: Annotated[Label | None, Field(description="Who said it, or where it was read.")] = None
+
+
+class Retiring(OfMemory):
+    """Which memory ends, and why."""
+
+    reason: Annotated[
+        Ended,
+        Field(
+            description="`invalid` (it is not, or no longer, true), `expired` (its time is over), "
+            "`ended` (what it belonged to is over), `unused` or `harmful`."
+        ),
+    ] = "invalid"
     note: Note = ""
 
 
@@ -389,6 +410,17 @@ async def _history(call: Call, asked: OfMemory) -> Life:
     return Life(versions=tuple(map(_version, await call.store.history(identity))))
 
 
+async def _update(call: Call, asked: Updating) -> Decided:
+    identity = await call.memory_id("write", asked.memory_id)
+    said = asked.model_dump(exclude_none=True, exclude={"memory_id"})
+    return _decided(await call.store.update(identity, said))
+
+
+async def _retire(call: Call, asked: Retiring) -> Decided:
+    identity = await call.memory_id("write", asked.memory_id)
+    return _decided(await call.store.retire(identity, call.wish(asked.note), asked.reason))
+
+
 async def _forget(call: Call, asked: Forgetting) -> Forgotten:
     wanted = ForgetTarget(memory=await call.memory_id("write", asked.memory_id))
     forgot = await call.store.forget(wanted, call.wish(asked.note), later=False)
@@ -492,8 +524,8 @@ TOOLS = {
             "conflicts",
             "List contradictions",
             "List the pairs of memories of a scope that cannot both be true now: both texts, when "
-            "each was last said, and which is the newer. Ask which is right, then `remember` that "
-            "in full, or `forget` what is wrong.",
+            "each was last said, and which is the newer. Ask which is right, then `update` or "
+            "`retire` what is wrong.",
             Disputing,
             Disputes,
             _conflicts,
@@ -516,11 +548,32 @@ TOOLS = {
             _history,
         ),
         Tool(
+            "update",
+            "Correct a memory",
+            "Give a memory a new text, without comparing it with others; its history keeps the old "
+            "one. Use it when you know which memory is wrong; if you only learn something new, "
+            "`remember` it.",
+            Updating,
+            Decided,
+            _update,
+            changes=True,
+        ),
+        Tool(
+            "retire",
+            "Retire a memory",
+            "End a memory that is not true or needed any more, where nothing takes its place. It "
+            "is no longer found; `undo` brings it back.",
+            Retiring,
+            Decided,
+            _retire,
+            changes=True,
+        ),
+        Tool(
             "forget",
             "Forget a memory",
             "Erase a memory and all that it stands for from every file, and keep it from coming "
             "back. This cannot be undone. Use it when somebody asks to be forgotten; to correct a "
-            "fact, `remember` the new one, and to take back a decision, `undo` it.",
+            "fact, `update` it, to end it, `retire` it, and to take back a decision, `undo` it.",
             Forgetting,
             Forgotten,
             _forget,

@@ -13,11 +13,11 @@ from enum import Enum
 from typing import Literal, TypeVar
 
 from schemas.base import DecisionId, MemoryId, ScopeName
-from schemas.decisions import Decision, Marker, Reinforce, Reject, Replace
+from schemas.decisions import Decision, Marker, Reinforce, Reject
 from schemas.events import Ended, Event, Pin, Rate, Remember, Retire
 from schemas.memories import Memory, Standing
 from streams.changes.app.lineages import IncompleteUndo, MemoryLineage, history, planned
-from streams.changes.app.updating import addressing, joins, stands, twin_of
+from streams.changes.app.updating import addressing, settling, stands
 from streams.changes.core.history import not_live
 from streams.forget.app.forgetting import (
     ForgetPlans,
@@ -261,13 +261,9 @@ class Lifecycle:
     async def _rename(self, memory: Memory, event: Remember, author: str) -> list[EventResult]:
         require_free(memory)
         [told] = await self.deciding.decide([event])
-        if not isinstance(told.decision, Replace):
-            return [told]
-        after = told.decision.memory
-        twin = await twin_of(await self.loading.index(), after)
-        if twin is None:
-            return [told]
-        return [told, *await self.deciding.decide([joins(event, after, twin, author)])]
+        decided = [] if told.decision is None else [told.decision]
+        answers = await settling(self.loading.index, event, memory, decided, lambda: author)
+        return [told, *(await self.deciding.decide(answers) if answers else ())]
 
     async def pin(
         self, memory: Memory, author: str, note: str, *, pinned: bool
@@ -332,7 +328,7 @@ class Lifecycle:
     ) -> list[EventResult]:
         """Settle a question."""
         if not question.answerable:
-            said = f"question {question.review.id} is {question.state}; list those that are open"
+            said = f"question {question.review.id} is closed: {question.state}"
             raise DeclinedRequest(DeclineReason.CONFLICT, said, "review_id")
         event = answer_to(
             question.review,

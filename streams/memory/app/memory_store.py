@@ -348,7 +348,7 @@ class MemoryStore:
     async def _update(self, identity: str, said: Mapping[str, object]) -> ExplainedDecision:
         async with self._changing() as held:
             memory = await self._live(identity)
-            given = {"occurred_at": told_after(memory), **said}
+            given = {"occurred_at": told_after(memory, SystemClock().now()), **said}
 
             def event(fields: Mapping[str, object]) -> Remember:
                 return self.event({**given, **fields, "scope": memory.scope})

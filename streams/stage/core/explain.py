@@ -32,6 +32,9 @@ from streams.model.wordings import other_than_shown
 from streams.text.guards.registry import may_be_of_two
 from streams.text.judge.weighing import ONE_MEMORY
 
+DECIDED_BEFORE = "this event was decided before"
+NOTHING_CHANGED = "nothing changed"
+
 _WHY = {
     Reason.NOTHING_NEAR: "no memory of this scope is similar",
     Reason.DISTINCT: "the closest memories state different facts",
@@ -70,7 +73,7 @@ _WHY = {
     Reason.FORGOTTEN: "a request to forget covers it",
     Reason.NOTHING_TO_CHANGE: "there was nothing to change",
     Reason.NEWER_CONTRADICTION: "it contradicts an older memory and is newer",
-    Reason.SAME_EVENT: "this event was decided before",
+    Reason.SAME_EVENT: DECIDED_BEFORE,
 }
 
 _BAND = {
@@ -163,7 +166,7 @@ def outcome(decision: Decision) -> str:
         case Forward():
             return f"republished to partition {decision.partition}, to be decided there"
         case Ignore() | Reject() | Block():
-            return "nothing changed"
+            return NOTHING_CHANGED
 
 
 def _revised(memory: Memory) -> str:

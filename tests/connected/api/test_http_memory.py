@@ -1,9 +1,7 @@
-"""`HttpMemory` beside a real `memsieve service api`: the whole life of a memory, from Python."""
+"""What `HttpMemory` alone does; what it does as a `Memory` does is in tests/contract."""
 
 import asyncio
-import hashlib
 import inspect
-import re
 import socket
 import subprocess
 import sys
@@ -29,40 +27,20 @@ from memsieve import (
     NotFound,
     ServerError,
 )
-from streams.embedding import HASHING
-from tests.support import http_client
-from tests.support.asking import asking
-from tests.support.services import Installation
+from tests.support.http_api import api
 
 ANA, BEN = "acme/ana", "zeta/ben"
 ROME, OSLO, TEA = "Ana lives in Rome.", "Her home is Oslo by now.", "Ana likes tea."
-BEES, HIVES = "Ben keeps bees on the roof.", "Ben keeps bees on her roof."
+BEES = "Ben keeps bees on the roof."
 THEN = datetime(2026, 3, 1, 9, tzinfo=UTC)
 
 
-@contextmanager
-def api(directory: Path, policy: str = "default-hashing", **settings: str) -> Generator[str]:
-    """Serve a store meanwhile; give the address."""
-    rows = ""
-    for name, scope, rights in (("ana", ANA, '"read", "write"'), ("reader", BEN, '"read"')):
-        digest = hashlib.sha256(f"of {name}".encode()).hexdigest()
-        rows += f'[[tokens]]\nname = "{name}"\nsha256 = "{digest}"\nscopes = ["{scope}"]\n'
-        rows += f"rights = [{rights}]\n"
-    (directory / "tokens.toml").write_text(rows, "utf-8")
-    asking(directory)
-    given = {"EMBEDDER__MODEL": HASHING, "POLICY": policy, "API__TOKENS": "tokens.toml"}
-    own = {**given, "API__PORT": "0", "SERVICE__PORT": "0", **settings}
-    here = Installation(directory, {f"MEMSIEVE_{name}": value for name, value in own.items()})
-    with here.running("api", "--store", "store") as process:
-        process.wait_until_ready()
-        [port] = re.findall(r"API on port (\d+)", process.said)
-        yield f"http://127.0.0.1:{port}"
-        assert process.stop() == 0
+RIGHTS = {"ana": (ANA, '"read", "write"'), "reader": (BEN, '"read"')}
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
-    with api(tmp_path_factory.mktemp("api")) as served:
+    with api(tmp_path_factory.mktemp("api"), RIGHTS) as served:
         yield served
 
 
@@ -72,96 +50,93 @@ def memory(url: str) -> Generator[HttpMemory]:
         yield connected
 
 
-def test_the_whole_life_of_a_memory(memory: HttpMemory) -> None:
-    scope = f"{ANA}/life"
-    first = memory.add(ROME, scope=scope, source="Ana", occurred_at=THEN, metadata={"page": 3})
-    assert (first.kind, first.why) == ("insert", "no memory of this scope is similar")
-    assert first.memory_id is not None
-    again = memory.add("ana LIVES in rome.", scope=scope)
-    assert (again.kind, again.memory_id) == ("reinforce", first.memory_id)
-
-    kept = memory.get(first.memory_id)
-    assert (kept.text, kept.created_at, kept.metadata) == (ROME, THEN, {"page": 3})
-    assert [one.id for one in memory.memories(scope=scope).memories] == [kept.id]
-    [entry] = memory.search("where does Ana live?", scope=scope, limit=3).entries
-    assert (entry.text, entry.members[0].memory.id) == (ROME, kept.id)
-    assert f"- {ROME} (seen 2x)" in memory.recall(scope=scope).block.splitlines()
-    assert first.decision_id is not None
-    assert f'it says    "{ROME}"' in memory.explain(first.decision_id).story
-
-    changes = memory.update(kept.id, OSLO)
-    assert [one.memory_id for one in changes.decisions] == [kept.id]
-    assert [one.text for one in memory.history(kept.id).versions] == [ROME, ROME, OSLO]
-    taken_back = changes.decisions[0].decision_id
-    assert taken_back is not None
-    assert taken_back in memory.undo(taken_back, note="she did not move").undone
-    assert memory.get(kept.id).text == ROME
-
-    memory.pin(kept.id)
-    with pytest.raises(ConflictError, match="is pinned; unpin it first") as refused:
-        memory.retire(kept.id, reason="unused")
-    assert refused.value.field == "memory_id"
-    memory.unpin(kept.id)
-    memory.rate(kept.id, helpful=2, note="it was asked for")
-    feedback = memory.get(kept.id).feedback
-    assert feedback is not None
-    assert feedback.helpful == 2
-    newest = memory.decisions(scope=scope, limit=2)
-    assert [one.why for one in newest.decisions] == [
-        "feedback was recorded: how often it was read, helped or misled",
-        "a request unpinned it",
-    ]
-    older = memory.decisions(scope=scope, kind="insert", after=newest.after).decisions
-    assert [one.text for one in older] == [ROME]
-    memory.retire(kept.id, reason="unused")
-    assert [one.text for one in memory.memories(scope=scope).memories] == [OSLO]
-    with pytest.raises(ConflictError, match="is not live: ended: unused"):
-        memory.pin(kept.id)
-    assert memory.forget(kept.id, note="asked by phone").memory_ids == (kept.id,)
-    with pytest.raises(NotFound, match="is forgotten"):
-        memory.get(kept.id)
-
-
-def test_many_at_once_each_have_their_own_answer(memory: HttpMemory) -> None:
+def test_many_at_once_are_decided_on_and_the_first_that_is_refused_is_told_by_its_row(
+    memory: HttpMemory,
+) -> None:
     scope = f"{ANA}/many"
-    rows = [{"scope": scope, "text": TEA, "occurred_at": THEN}, {"scope": scope}]
-    good, bad = memory.add_many(rows).results
-    assert (good.status, good.outcome and good.outcome.kind) == (200, "insert")
-    assert bad.problem is not None
-    assert (bad.status, bad.problem.field) == (422, "memories[1].text")
-    said = memory.publish([{"scope": scope, "text": ROME, "event_id": "e1"}])
-    assert [(one.status, one.outcome and one.outcome.event_id) for one in said.results] == [
-        (200, "e1")
-    ]
+    rows = [{"text": TEA, "occurred_at": THEN}, ROME]
+    assert [one.kind for one in memory.add_many(rows, scope=scope)] == ["insert", "insert"]
+    with pytest.raises(InvalidRequest, match=r"^rows\[1\]\.scope: is missing$") as invalid:
+        memory.add_many([{"scope": scope, "text": OSLO}, {"text": TEA}])
+    assert invalid.value.field == "rows[1].scope"
+    with pytest.raises(NotAllowed, match=r"^rows\[1\]\.scope: the token may not write this scope"):
+        memory.add_many([{"scope": scope, "text": BEES}, {"scope": BEN, "text": TEA}])
+    assert [one.text for one in memory.memories(scope)] == [TEA, ROME, BEES]
+    many = [f"Locker {number} belongs to team {number + 100}." for number in range(300)]
+    seen = list[int]()
+    memory.add_many(many, scope=f"{ANA}/lockers", progress=lambda done, _: seen.append(done))
+    assert seen == [256, 300]
+    assert len(memory.memories(f"{ANA}/lockers")) == 300
+
+
+def test_what_is_published_has_a_status_each(memory: HttpMemory) -> None:
+    scope = f"{ANA}/published"
+    memory.add(TEA, scope=scope, event_id="e1")
+    rows = [{"text": TEA, "event_id": "e1"}, {"text": ROME, "event_id": "e1"}, OSLO]
+    told = memory.publish(rows, scope=scope)
+    assert [one.status for one in told] == [200, 409, 200]
+    assert told[1].problem is not None
+    assert told[1].problem.field == "events[1].event_id"
+
+
+def test_decisions_are_listed_and_texts_grouped(memory: HttpMemory) -> None:
+    scope = f"{ANA}/decisions"
+    for text in (TEA, ROME, OSLO):
+        memory.add(text, scope=scope)
+    newest = memory.decisions(scope, limit=2)
+    assert [one.text for one in newest.decisions] == [OSLO, ROME]
+    older = memory.decisions(scope, kind="insert", after=newest.after).decisions
+    assert [one.text for one in older] == [TEA]
     grouped = memory.deduplicate(scope=scope, texts=[TEA, ROME, TEA])
     assert sorted(one.members for one in grouped.groups) == [(0, 2), (1,)]
-    part = memory.memories(scope=scope, limit=1)
-    assert part.after is not None
-    [rest] = memory.memories(scope=scope, after=part.after).memories
-    assert {part.memories[0].text, rest.text} == {TEA, ROME}
+
+
+def test_who_changes_what_is_told_by_the_token_and_a_scope_is_forgotten_by_the_command(
+    memory: HttpMemory,
+) -> None:
+    scope = f"{ANA}/authors"
+    identity = memory.add(TEA, scope=scope).memory_id
+    memory.pin(identity)
+    assert [one.by for one in memory.history(identity)] == [None, "ana"]
+    with pytest.raises(InvalidRequest, match=r"^author: over HTTP it is the token's name"):
+        memory.unpin(identity, author="Ben")
+    for where, tenant in ((scope, None), (None, "acme"), (None, None)):
+        with pytest.raises(InvalidRequest, match="is not forgotten over HTTP, but by memsieve"):
+            memory.forget(scope=where, tenant=tenant)
+
+
+def test_a_block_of_nothing_says_in_the_log_which_scopes_have_some(
+    memory: HttpMemory, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory.add(TEA, scope=f"{ANA}/hinted")
+    with caplog.at_level("INFO", "memsieve"):
+        assert memory.recall(scope=f"{ANA}/hintd") == "First visit - no prior experiences"
+    [said] = [one.message for one in caplog.records if one.name == "memsieve"]
+    assert said.startswith(f"scope {ANA}/hintd has no memories; others have: {ANA}/hinted")
 
 
 def test_an_id_that_had_another_text_is_a_conflict(memory: HttpMemory) -> None:
     scope = f"{ANA}/ids"
     memory.add(TEA, scope=scope, event_id="e1")
-    assert memory.add(TEA, scope=scope, event_id="e1").repeated
+    assert memory.add(TEA, scope=scope, event_id="e1").kind == "ignore"
     with pytest.raises(ConflictError, match="event_id was used before") as refused:
         memory.add(ROME, scope=scope, event_id="e1")
     assert refused.value.field == "event_id"
 
 
 REFUSED: list[tuple[Callable[[Any], object], type[MemsieveError], str]] = [
-    (lambda m: m.add("x", scope="acme/*"), InvalidRequest, "scope holds the wildcard *"),
-    (lambda m: m.add(" ", scope=ANA), InvalidRequest, "text is empty or only white space"),
-    (lambda m: m.add("\ud800", scope=ANA), InvalidRequest, "cannot be sent as JSON"),
-    (lambda m: m.add("x", scope=ANA, metadata={"x": object()}), InvalidRequest, "cannot be sent"),
+    (lambda m: m.add("x", scope="acme/*"), InvalidRequest, "scope: holds the wildcard *"),
+    (lambda m: m.add(" ", scope=ANA), InvalidRequest, "text: is empty or only white space"),
+    (lambda m: m.add("\ud800", scope=ANA), InvalidRequest, "text: "),
+    (lambda m: m.add("x", scope=ANA, metadata={"x": object()}), InvalidRequest, "metadata.x"),
+    (lambda m: m.add("x", scope=ANA, txt="x"), InvalidRequest, "txt: is not a field of an event"),
     (lambda m: m.add("x", scope=BEN), NotAllowed, "scope: the token may not write this scope"),
     (lambda m: m.search("x", scope=BEN), NotAllowed, "scope: the token may not read this"),
     (lambda m: m.recall(scope=ANA, budget=1), InvalidRequest, "is 1, and a block takes"),
     (lambda m: m.get("nothing?y#z"), NotFound, "no memory in your scopes has the id nothing?y#z"),
     (lambda m: m.get("../reviews"), NotFound, "nothing has the id ../reviews"),
     (lambda m: m.get(""), InvalidRequest, "memory_id: is empty"),
-    (lambda m: m.rate("nothing"), InvalidRequest, "nothing to record: give helpful, harmful or"),
+    (lambda m: m.rate("nothing"), InvalidRequest, "nothing to record: give helpful"),
     (lambda m: m.undo("nothing"), NotFound, "no decision in your scopes has the id nothing"),
     (lambda m: m.answer("nothing", "same"), NotFound, "no question in your scopes has the id"),
 ]
@@ -182,7 +157,7 @@ def test_a_token_that_nobody_has_is_not_allowed(url: str) -> None:
         HttpMemory(url, token="of nobody") as memory,
         pytest.raises(NotAllowed, match="a valid token"),
     ):
-        memory.memories(scope=ANA)
+        memory.memories(ANA)
     for address, token, said in (
         ("localhost:8090", "x", "url: write http://HOST:PORT"),
         ("http://", "x", "url: write http://HOST:PORT"),
@@ -190,16 +165,6 @@ def test_a_token_that_nobody_has_is_not_allowed(url: str) -> None:
     ):
         with pytest.raises(InvalidRequest, match=f"^{said}"):
             HttpMemory(address, token=token)
-
-
-def test_a_question_is_listed_and_answered(tmp_path: Path) -> None:
-    with api(tmp_path, "asking.toml") as url, HttpMemory(url, token="of ana") as memory:
-        old, _ = memory.add(BEES, scope=ANA), memory.add(HIVES, scope=ANA)
-        [asked] = memory.reviews(scope=ANA).reviews
-        assert (asked.older.text, asked.state) == (BEES, "open")
-        [decided] = memory.answer(asked.id, "same", note="one roof").decisions
-        assert (decided.kind, decided.memory_id) == ("replace", old.memory_id)
-        assert memory.reviews(scope=ANA).reviews == ()
 
 
 async def test_with_an_event_loop_calls_overlap(url: str) -> None:
@@ -217,10 +182,10 @@ async def test_with_an_event_loop_calls_overlap(url: str) -> None:
 
 def test_who_comes_too_often_waits_or_is_told_when_to_come_again(tmp_path: Path) -> None:
     """A minute's requests are there at once; then one comes back each second."""
-    with api(tmp_path, API__REQUESTS_PER_MINUTE="60") as url:
+    with api(tmp_path, RIGHTS, API__REQUESTS_PER_MINUTE="60") as url:
         with HttpMemory(url, token="of ana") as patient:
             for _ in range(62):
-                assert patient.memories(scope=ANA).memories == ()
+                assert patient.memories(ANA) == []
         with HttpMemory(url, token="of ana", patience=0) as hurried:
 
             def hurry() -> None:
@@ -233,15 +198,14 @@ def test_who_comes_too_often_waits_or_is_told_when_to_come_again(tmp_path: Path)
 
 
 def test_where_too_many_wait_all_come_to_their_turn(tmp_path: Path) -> None:
-    def tell(number: int) -> str | None:
+    def tell(number: int) -> str:
         return memory.add(f"Locker {number} belongs to team {number + 100}.", scope=ANA).kind
 
     crowded = {"API__CONCURRENCY_MAX": "1", "API__WAITING_MAX": "0"}
-    with api(tmp_path, **crowded) as url, HttpMemory(url, token="of ana") as memory:
+    with api(tmp_path, RIGHTS, **crowded) as url, HttpMemory(url, token="of ana") as memory:
         with ThreadPoolExecutor(6) as threads:
             told = list(threads.map(tell, range(12)))
         assert len(told) == 12
-        assert None not in told
 
 
 def test_a_server_that_is_not_there_or_is_another_is_told_in_one_line() -> None:
@@ -252,12 +216,12 @@ def test_a_server_that_is_not_there_or_is_another_is_told_in_one_line() -> None:
             HttpMemory(nobody, token="x") as memory,
             pytest.raises(ServerError, match=f"^{nobody} does not answer: "),
         ):
-            memory.memories(scope=ANA)
+            memory.memories(ANA)
     with another() as url, HttpMemory(url, token="x") as memory:
         with pytest.raises(
             ServerError, match="/v1/memories gave an answer that this version of memsieve"
         ):
-            memory.memories(scope=ANA)
+            memory.memories(ANA)
         with pytest.raises(ServerError, match=r"/v1/memories/search answered 502 Bad Gateway$"):
             memory.search("x", scope=ANA)
 
@@ -298,13 +262,13 @@ def test_the_clients_need_no_extra() -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_the_clients_are_what_the_api_describes() -> None:
-    assert http_client.FILE.read_text("utf-8") == http_client.client(), "run `make client`"
-
-
 def test_both_clients_have_the_same_methods() -> None:
+    """But one opens at once, and the other when it is asked to."""
+
     def methods(kind: type) -> dict[str, inspect.Signature]:
         found = inspect.getmembers(kind, inspect.isfunction)
         return {name: inspect.signature(one) for name, one in found if not name.startswith("_")}
 
-    assert methods(AsyncHttpMemory) == methods(HttpMemory)
+    asynchronous = methods(AsyncHttpMemory)
+    del asynchronous["open"]
+    assert asynchronous == methods(HttpMemory)

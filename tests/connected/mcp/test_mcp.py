@@ -160,6 +160,28 @@ async def test_an_agent_remembers_finds_asks_why_undoes_and_forgets(
 
 
 @pytest.mark.parametrize("way", WAYS)
+async def test_an_agent_corrects_a_memory_and_ends_it(tmp_path: Path, way: str) -> None:
+    async with WAYS[way](installation(tmp_path)) as agent:
+        first = await agent.call("remember", scope=ANA, text=LYON)
+        identity = first["memory_id"]
+        moved = await agent.call("update", memory_id=identity, text=PARIS, source="Ben")
+        assert (moved["kind"], moved["memory_id"], moved["text"]) == ("replace", identity, PARIS)
+        versions = (await agent.call("history", memory_id=identity))["versions"]
+        assert [(one["text"], one["by"]) for one in versions] == [(LYON, None), (PARIS, "Ben")]
+        [found] = (await agent.call("search", scope=ANA, query=LYON))["entries"]
+        assert found["text"] == PARIS
+
+        ended = await agent.call("retire", memory_id=identity, reason="ended", note="she left")
+        assert ended["effect"] == f"memory {identity} is retired: ended"
+        assert (await agent.call("search", scope=ANA, query=PARIS))["entries"] == []
+        gone = await agent.refused("update", memory_id=identity, text=LYON)
+        assert gone.startswith(f"memory {identity} is not live: ended")
+        await agent.call("undo", decision_id=ended["decision_id"])
+        [back] = (await agent.call("search", scope=ANA, query=PARIS))["entries"]
+        assert back["memory_id"] == identity
+
+
+@pytest.mark.parametrize("way", WAYS)
 async def test_an_agent_is_told_what_contradicts_what_and_which_is_the_newer(
     tmp_path: Path, way: str
 ) -> None:
@@ -210,6 +232,8 @@ async def test_a_model_is_told_what_each_tool_takes_and_does(tmp_path: Path) -> 
         hints = {name: tool.annotations for name, tool in tools.items()}
         assert {name for name, one in hints.items() if one and not one.read_only_hint} == {
             "remember",
+            "update",
+            "retire",
             "forget",
             "undo",
         }
@@ -239,6 +263,10 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("explain", {"id": ""}, "id: should have at least 1 character"),
     ("history", {"memory_id": "a\nb"}, "memory_id: contains the character U+000A"),
     ("forget", {"memory_id": "nothing"}, "nothing in your scopes has the id nothing"),
+    ("update", {"memory_id": "nothing", "text": TEA}, "nothing in your scopes has the id nothing"),
+    ("update", {"memory_id": "nothing", "text": " "}, "text: is empty or only white space"),
+    ("retire", {"memory_id": "nothing"}, "nothing in your scopes has the id nothing"),
+    ("retire", {"memory_id": "nothing", "reason": "old"}, "reason: should be 'expired'"),
     ("undo", {"decision_id": "nothing"}, "nothing in your scopes has the id nothing"),
 ]
 
@@ -292,6 +320,7 @@ async def test_with_a_scope_of_its_own_a_server_reaches_no_other(tmp_path: Path)
         for tool, argument in (
             ("explain", "id"),
             ("history", "memory_id"),
+            ("retire", "memory_id"),
             ("forget", "memory_id"),
         ):
             for identity in (foreign["memory_id"], foreign["memory_id"][:8]):

@@ -340,7 +340,7 @@ async def test_what_a_memory_was_good_for_adds_up_as_long_as_it_is_live(world: W
     await world.done("POST", f"{LIST}/{identity}/pin")
     for counts in ({"helpful": 2}, {"helpful": 1, "accessed": 4, "note": "for a letter"}):
         [decision] = (await world.done("POST", rate, counts))["decisions"]
-        assert (decision["kind"], decision["memory_id"]) == ("revise", None)
+        assert (decision["kind"], decision["memory_id"]) == ("revise", identity)
     feedback = (await world.done("GET", f"{LIST}/{identity}"))["feedback"]
     assert feedback == {"accessed": 4, "helpful": 3, "harmful": 0}
     await world.done("POST", f"{LIST}/{identity}/unpin")
@@ -391,6 +391,16 @@ async def test_an_update_keeps_what_it_does_not_name_and_may_be_sent_again(world
     new = await world.done("GET", here)
     assert (new["text"], new["category"], new["tags"]) == (OSLO, "home", ["city"])
     assert (new["importance"], new["observation_count"]) == (0.9, 1)
+
+
+async def test_an_update_that_is_dated_before_the_memory_was_seen_still_takes_its_place(
+    world: World,
+) -> None:
+    rome = (await world.add(ROME, occurred_at=LATER))["memory_id"]
+    correction = {"text": OSLO, "occurred_at": SOONER}
+    changes = await world.done("PATCH", f"{LIST}/{rome}", correction)
+    assert [one["kind"] for one in changes["decisions"]] == ["insert", "replace"]
+    assert await world.texts() == [OSLO]
 
 
 async def test_an_update_replaces_a_memory_that_has_no_name(world: World) -> None:
