@@ -29,6 +29,7 @@ from streams.changes.core.history import MemoryVersion
 from streams.inspect.app import told_version
 from streams.memory.app.queueing import BATCH_EVENTS, EventResult
 from streams.model.identity import said_event_id
+from streams.model.observed import is_ahead
 from streams.model.ports import Poison
 from streams.recall.app.loading import SearchRequest
 from streams.recall.app.recalling import RecallRequest
@@ -36,7 +37,6 @@ from streams.stage.core.explain import outcome, why
 from streams.stage.core.ledger import touched
 from streams.stage.core.reviewing import ReviewQuestion
 from streams.stage.flow.dead_letters import oversized
-from streams.stage.flow.incoming import CLOCK_SKEW_MAX
 from streams.store.app.client import is_again
 from streams.store.app.conflicts import KeptMemory
 
@@ -347,7 +347,7 @@ class QuestionsTold(Record):
 def event_of(fresh: Fresh, author: str, now: datetime) -> Remember | Poison:
     """Return `fresh` as an event, or why it is invalid."""
     at = fresh.occurred_at or now
-    if at > now + CLOCK_SKEW_MAX:
+    if is_ahead(at, now):
         said = f"is {at:%Y-%m-%d %H:%M:%S} UTC, in the future; set the clock right, or leave it out"
         return Poison(said, "occurred_at")
     identity = fresh.event_id or said_event_id(fresh.scope, author, at, fresh.text)

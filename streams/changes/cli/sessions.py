@@ -16,6 +16,7 @@ from streams.store.app.requests import author_of
 from streams.store.cli import options
 from streams.store.cli.console import more, note, say, say_json, say_object
 from streams.store.cli.replies import heard
+from streams.store.core.suggestions import alike
 
 
 def list_(
@@ -65,6 +66,8 @@ def end(
     who = author_of(source.settings, asking.author)
     requests = asyncio.run(_requests(source, session, scope, who))
     done = heard(source, retiring.end(source, requests, wait, note))
+    if not requests and (lacking := asyncio.run(_lacking(source, session, scope))):
+        note(lacking)
     counts = {"ended": done.ended, "stay": done.stay}
     _tell(session, counts | ({"asked": done.asked} if done.waiting else {}), asking.as_json)
     require_decided(done.waiting, wait)
@@ -87,6 +90,15 @@ async def _requests(
         memories = await reader.memories()
     here = (memory for memory in memories if options.below(memory.scope, scope))
     return retiring.session_over(session, here, author=author, now=SystemClock().now())
+
+
+async def _lacking(source: LogTarget, session: str, scope: str | None) -> str | None:
+    """Return one line that says that there is no such session; None if there is."""
+    known = [one.name for one in await _sessions(source, scope) if one.name is not None]
+    if session in known:
+        return None
+    others = alike(session, known)
+    return f"no session {session}" + (f"; others are: {', '.join(others)}" if others else "")
 
 
 def _tell(session: str, counts: dict[str, int], as_json: bool) -> None:  # noqa: FBT001 - an option
