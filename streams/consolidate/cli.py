@@ -10,11 +10,12 @@ import typer
 
 from streams.consolidate.app.consolidated import MEANS, ConsolidationPass
 from streams.consolidate.app.consolidating import ScopeSelection, consolidation
-from streams.store.app.reading import LogTarget
+from streams.store.app.reading import LogTarget, reading
 from streams.store.cli import options
 from streams.store.cli.console import note, quoted, say, say_object
 from streams.store.cli.progress import Meter
 from streams.store.core.counts import number
+from streams.store.core.suggestions import nothing_in
 
 _WIDTH = 120
 """Characters of a text that are shown; `--json` and `--report` have all of them."""
@@ -53,6 +54,8 @@ def consolidate(
         say_object(told)
     else:
         _show(told)
+    if scope is not None and (lacking := asyncio.run(_lacking(source, asked))):
+        note(lacking)
     if report is not None:
         options.write("--report", report, json.dumps(told, indent=2, ensure_ascii=False) + "\n")
 
@@ -63,6 +66,13 @@ async def _consolidate(
     async with consolidation(source, dry_run=dry_run, report=note) as opened:
         with Meter("memories") as meter:
             return await opened.run(asked, meter.advance)
+
+
+async def _lacking(source: LogTarget, asked: ScopeSelection) -> str | None:
+    """Return one line that says that the scope has no memories; None if it has some."""
+    async with reading(source) as reader:
+        known = [memory.scope for memory in await reader.memories() if memory.live]
+    return None if any(map(asked.has, known)) else nothing_in(asked.scope or "", known)
 
 
 def _show(told: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from streams.memories_md.cli.clean import clean, take_back
 from streams.model.embedding import Vector
 from streams.model.policy import Policy
 from streams.model.ports import Fatal, Poison
+from streams.stage.core.mapping import listed
 from streams.store.app import policies, wiring
 from streams.store.app.dry_run import means
 from streams.store.app.settings import Settings
@@ -173,6 +175,7 @@ def dedupe(
         say_object(told)
     else:
         _show(told)
+        _tell_shared_ids(done)
 
 
 def _is_memories_md(source: str) -> bool:
@@ -212,6 +215,17 @@ async def _dedupe(
         if collection is not None:
             await there.write(collection, _with_vectors(done))
         return done
+
+
+def _tell_shared_ids(done: DedupeResult) -> None:
+    """Tell of ids that several rows of the copy have: rows are compared by what they say."""
+    names = Counter(row.name for row, _, _ in done.copies())
+    again = [name for name, count in names.items() if count > 1]
+    if again:
+        note(
+            f"several rows that stay have the id {listed(again)}: they say different things",
+            style="yellow",
+        )
 
 
 def _is_file(source: str) -> bool:

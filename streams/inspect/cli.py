@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Annotated, Any, cast
 
 import typer
@@ -32,6 +31,7 @@ from streams.store.cli import options
 from streams.store.cli.conflicts import show_conflict
 from streams.store.cli.console import more, note, quoted, say, say_json
 from streams.store.cli.replies import decision_json
+from streams.store.core.suggestions import nothing_in
 
 _TEXT_WIDTH = 100
 _WHOLE_WIDTH = 1_000
@@ -72,9 +72,10 @@ def memories(
         _show_memory(memory, above)
     more(len(found) - len(shown), "memory", "memories")
     if not found:
-        note("no memories in conflict" if conflicts else "no memories")
-        if scope is not None and not conflicts and (others := _scopes_like(scope, every)):
-            note(f"scope {scope} has none; others have: {', '.join(others)}")
+        if scope is None or conflicts:
+            note("no memories in conflict" if conflicts else "no memories")
+        else:
+            note(nothing_in(scope, (one.scope for one in every if one.live)))
 
 
 def decisions(
@@ -121,12 +122,6 @@ def explain(
 ) -> None:
     """Explain a decision: what was compared, and by which rule."""
     asyncio.run(_explain(where.to_read(), identity, as_json=where.as_json, vectors=vectors))
-
-
-def _scopes_like(scope: str, memories: Sequence[KeptMemory]) -> list[str]:
-    """Return up to three scopes with live memories, those of a similar name first."""
-    known = list(dict.fromkeys(one.scope for one in memories if one.live))
-    return list(dict.fromkeys([*get_close_matches(scope, known), *known]))[:3]
 
 
 async def _explain(source: LogTarget, identity: str, *, as_json: bool, vectors: bool) -> None:

@@ -7,6 +7,9 @@ _FIRST = datetime(1971, 1, 1, tzinfo=UTC)
 _AHEAD_MAX = timedelta(days=1)
 """A time without a zone may be from one that is up to 14 hours ahead."""
 
+_CLOCKS_DIFFER_MAX = timedelta(minutes=5)
+"""How far the clocks of two machines may differ: an event's time has a zone."""
+
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -21,6 +24,11 @@ def is_unlikely(time: datetime, now: datetime | None) -> bool:
 def is_to_come(time: datetime, now: datetime) -> bool:
     """Tell whether a time is still to come, in every zone."""
     return time - now > _AHEAD_MAX
+
+
+def is_ahead(time: datetime, now: datetime) -> bool:
+    """Tell whether an event's time is too far ahead of the clock of whoever takes it in."""
+    return time - now > _CLOCKS_DIFFER_MAX
 
 
 def believed(time: datetime, now: datetime | None) -> datetime:

@@ -19,7 +19,6 @@ from streams.recall.app.loading import (
     ShownEntry,
     hints,
     loading,
-    nothing_in,
     thorough,
 )
 from streams.recall.core.patterns import SCOPES_MIN
@@ -30,6 +29,7 @@ from streams.store.cli.conflicts import show_conflict
 from streams.store.cli.console import note, quoted, say, say_object
 from streams.store.cli.options import UsageError
 from streams.store.core.counts import number
+from streams.store.core.suggestions import nothing_in
 
 _SCOPES_SHOWN = 3
 

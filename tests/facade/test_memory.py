@@ -311,7 +311,7 @@ REFUSED: list[tuple[Callable[[Any], object], type[MemsieveError], str]] = [
     (
         lambda m: m.add("Ana keeps bees.", scope="acme/ana", occurred_at="2131-01-01T00:00:00Z"),
         InvalidRequest,
-        "occurred_at is 2131-01-01, in the future; give the time at which it was observed",
+        "occurred_at is 2131-01-01 00:00:00 UTC, in the future; give the time at which it was",
     ),
     (lambda m: m.undo(7, author="Ana"), InvalidRequest, "decision_id: is of type int; give an id"),
     (lambda m: m.undo("x", author=7), InvalidRequest, "author: should be a valid string"),

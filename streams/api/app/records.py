@@ -32,6 +32,7 @@ from streams.changes.core.history import MemoryVersion
 from streams.inspect.app import told, told_version
 from streams.memory.app.queueing import BATCH_EVENTS, EventResult
 from streams.model.identity import said_event_id
+from streams.model.observed import is_ahead
 from streams.model.ports import Poison
 from streams.model.scope import lies_in
 from streams.recall.app.loading import SearchRequest, SearchResult
@@ -40,7 +41,6 @@ from streams.stage.core.explain import DECIDED_BEFORE, NOTHING_CHANGED
 from streams.stage.core.ledger import touched
 from streams.stage.core.reviewing import ReviewQuestion, State
 from streams.stage.flow.dead_letters import oversized
-from streams.stage.flow.incoming import CLOCK_SKEW_MAX
 from streams.store.app.client import is_again
 from streams.store.app.conflicts import KeptMemory
 
@@ -391,7 +391,7 @@ def event_of(fresh: Fresh, author: str, now: datetime) -> Remember | Poison:
     A memory without a name is named after its event: an update keeps the id of a named one.
     """
     at = fresh.occurred_at or now
-    if at > now + CLOCK_SKEW_MAX:
+    if is_ahead(at, now):
         said = f"is {at:%Y-%m-%d %H:%M:%S} UTC, in the future; set the clock right, or leave it out"
         return Poison(said, "occurred_at")
     identity = fresh.event_id or said_event_id(fresh.scope, author, at, fresh.text)

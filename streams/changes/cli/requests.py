@@ -39,12 +39,12 @@ _REASONS: tuple[str, ...] = get_args(Ended)
 
 def pin(identity: Identity, *, note_: options.Note = "", asking: options.ChangeOptions) -> None:
     """Pin a memory: it is not merged, replaced or retired."""
-    _ask_about(identity, Pin, note_, asking, pinned=True)
+    _set_pinned(identity, note_, asking, pinned=True)
 
 
 def unpin(identity: Identity, *, note_: options.Note = "", asking: options.ChangeOptions) -> None:
     """Unpin a memory: it may be merged, replaced and retired again."""
-    _ask_about(identity, Pin, note_, asking, pinned=False)
+    _set_pinned(identity, note_, asking, pinned=False)
 
 
 def update(
@@ -109,7 +109,9 @@ def rate(
     if not (helpful or harmful or accessed):
         raise options.UsageError("nothing to record: give --helpful, --harmful or --accessed")
     counts = {"accessed": accessed, "helpful": helpful, "harmful": harmful}
-    _ask_about(identity, Rate, note_, asking, **counts)
+    source = asking.source()
+    [memory] = read(source, partial(_memories, identities=[identity]))
+    _ask_about(source, memory, Rate, note_, asking, **counts)
 
 
 def ask(source: LogTarget, events: Sequence[Event], asking: options.ChangeOptions) -> None:
@@ -154,17 +156,27 @@ def _told(decided: Sequence[Decision]) -> Iterator[str]:
             yield from (f"  not {refused}" for refused in one.evidence.refused)
 
 
+def _set_pinned(identity: str, note_: str, asking: options.ChangeOptions, *, pinned: bool) -> None:
+    """Ask to pin or unpin a memory, unless it is as wanted."""
+    source = asking.source()
+    [memory] = read(source, partial(_memories, identities=[identity]))
+    if memory.pinned != pinned:
+        _ask_about(source, memory, Pin, note_, asking, pinned=pinned)
+        return
+    how = "is pinned already" if pinned else "is not pinned"
+    _show([], asking, [f"nothing changed: memory {memory.id} {how}"])
+
+
 def _ask_about(
-    identity: str,
+    source: LogTarget,
+    memory: Memory,
     kind: type[Pin | Rate],
     note_: str,
     asking: options.ChangeOptions,
     **wish: object,
 ) -> None:
-    """Ask for a change of the one memory that the id names."""
-    source = asking.source()
+    """Ask for a change of a memory."""
     who = author_of(source.settings, asking.author)
-    [memory] = read(source, partial(_memories, identities=[identity]))
     wish["memory_id"] = memory.id
     ask(source, [request(kind, memory.scope, memory.id, author=who, note=note_, **wish)], asking)
 

@@ -15,6 +15,7 @@ from streams.store.app.requests import author_of
 from streams.store.cli import options
 from streams.store.cli.console import more, note, say, say_json, say_object
 from streams.store.cli.replies import heard
+from streams.store.core.suggestions import alike
 
 
 def list_(
@@ -66,6 +67,8 @@ def end(
     here = (memory for memory in memories if options.below(memory.scope, scope))
     requests = retiring.session_over(session, here, author=who, now=SystemClock().now())
     done = heard(source, retiring.end(source, requests, wait, note))
+    if not requests and (lacking := read(source, partial(_lacking, session=session, scope=scope))):
+        note(lacking)
     counts = {"ended": done.ended, "stay": done.stay}
     _tell(session, counts | ({"asked": done.asked} if done.waiting else {}), asking.as_json)
     require_decided(done.waiting, wait)
@@ -78,6 +81,15 @@ async def _sessions(reader: StoreReader, scope: str | None) -> list[SessionCount
         if not isinstance(decision, Marker) and options.below(decision.event.scope, scope):
             counted.add(decision)
     return counted.all()
+
+
+async def _lacking(reader: StoreReader, session: str, scope: str | None) -> str | None:
+    """Return one line that says that there is no such session; None if there is."""
+    known = [one.name for one in await _sessions(reader, scope) if one.name is not None]
+    if session in known:
+        return None
+    others = alike(session, known)
+    return f"no session {session}" + (f"; others are: {', '.join(others)}" if others else "")
 
 
 def _tell(session: str, counts: dict[str, int], as_json: bool) -> None:  # noqa: FBT001 - an option

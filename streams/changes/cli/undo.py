@@ -87,7 +87,9 @@ class _Told:
             if one in plan.unsettled:
                 yield "       not repeated: check it"
         for before, after in plan.memories:
-            yield f"memory {after.id} {_becomes(before, after)}"
+            # The id of a new memory comes from the request's time: a dry run has another one.
+            named = f"memory {after.id}" if before or self.responses else "a new memory"
+            yield f"{named} {_becomes(before, after)}"
             yield f"       {quoted(after.text, _TEXT_WIDTH)}"
         for one in self.decided:
             yield f"{one.kind}: {outcome(one)}, because {why(one)}"

@@ -32,7 +32,7 @@ from streams.forget.app.scrubbing import scrub
 from streams.inspect.app import ExplainedDecision, ExplainedVersion, explained, told, told_version
 from streams.memory.app.holding import Resources
 from streams.memory.app.lifecycle import is_forgotten
-from streams.model.observed import is_to_come
+from streams.model.observed import is_ahead
 from streams.model.ports import Index, NoStore
 from streams.model.scope import lies_in
 from streams.recall.app import loading, recalling
@@ -116,10 +116,10 @@ class MemoryStore:
         made = {"event_id": f"{self._token}-{next(self._numbers)}"}
         fields = {**made, "occurred_at": now, **said}
         event = Remember.model_validate({"memory_id": fields["event_id"], **fields})
-        if is_to_come(event.occurred_at, now):
+        if is_ahead(event.occurred_at, now):
             raise UsageError(
-                f"occurred_at is {event.occurred_at:%Y-%m-%d}, in the future; give the time at which "
-                "it was observed, and valid_from for when it begins"
+                f"occurred_at is {event.occurred_at:%Y-%m-%d %H:%M:%S} UTC, in the future; give the "
+                "time at which it was observed, and valid_from for when it begins"
             )
         if too_long := oversized(EVENT.encode(event)):
             raise UsageError(f"the event {too_long}")
@@ -348,10 +348,12 @@ class MemoryStore:
     async def _update(self, identity: str, said: Mapping[str, object]) -> ExplainedDecision:
         async with self._changing() as held:
             memory = await self._live(identity)
-            given = {"occurred_at": told_after(memory, SystemClock().now()), **said}
+            at = {"occurred_at": told_after(memory, SystemClock().now())}
+            dated = {} if "occurred_at" in said else at
 
             def event(fields: Mapping[str, object]) -> Remember:
-                return self.event({**given, **fields, "scope": memory.scope})
+                made = self.event({**said, **fields, "scope": memory.scope})
+                return made.model_copy(update=dated)
 
             asked = await renewing(self._held.reader, memory, event)
             author = partial(author_of, self._target.settings, None)

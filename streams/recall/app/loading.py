@@ -3,10 +3,9 @@
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -36,6 +35,7 @@ from streams.store.app.product_settings import LoadSettings
 from streams.store.app.projection import memories
 from streams.store.app.reading import LogTarget, opened
 from streams.store.app.settings import InvalidSettings, Settings
+from streams.store.core.suggestions import alike, nothing_in
 
 LIMIT = 10
 LIMIT_MAX = 100
@@ -44,9 +44,6 @@ GIVEN_MAX = 100
 
 _EVERY_PAIR = 100_000
 """The limit for one-off searches that can wait: all pairs of the candidates."""
-
-_SCOPES, _LIKE = 3, 0.5
-"""How many scopes are suggested for an unknown one, and from which similarity of names on."""
 
 _AUTHOR = "memsieve search"
 
@@ -212,9 +209,9 @@ class Loading:
         return await live_scopes(await self.index())
 
     async def scopes_like(self, scope: ScopeName) -> list[ScopeName]:
-        """Return what `scopes_like` does; empty if the scope itself has a live memory."""
+        """Return scopes to suggest instead; empty if the scope itself has a live memory."""
         known = await self.scopes()
-        return [] if scope in known else scopes_like(scope, known)
+        return [] if scope in known else [ScopeName(one) for one in alike(scope, known)]
 
     async def deduplicate(self, given: Given) -> Grouping:
         """Group what is given by fact. Raises UnknownMemory for an id that the scope lacks."""
@@ -272,13 +269,6 @@ async def live_scopes(index: Index) -> Counter[ScopeName]:
     return Counter([one.memory.scope async for one in index.scan() if one.memory.live])
 
 
-def scopes_like(scope: ScopeName, known: Mapping[ScopeName, int]) -> list[ScopeName]:
-    """Return up to 3 of the scopes, those with a similar name first, then the largest."""
-    similar = [ScopeName(name) for name in get_close_matches(scope, known, _SCOPES, _LIKE)]
-    largest = sorted(known, key=lambda name: -known[name])
-    return list(dict.fromkeys([*similar, *largest]))[:_SCOPES]
-
-
 async def hint_of(
     index: Index,
     scope: ScopeName,
@@ -297,13 +287,7 @@ async def hint_of(
     if any(map(has, known)):
         return None
     fit = {name: count for name, count in known.items() if named(name)}
-    return nothing_in(scope, scopes_like(scope, fit))
-
-
-def nothing_in(scope: ScopeName, others: Sequence[ScopeName]) -> str:
-    """Return one line that says that a scope has no memories, and which have."""
-    named = f"; others have: {', '.join(others)}" if others else ""
-    return f"scope {scope} has no memories{named}"
+    return nothing_in(scope, fit)
 
 
 @asynccontextmanager

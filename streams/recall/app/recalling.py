@@ -16,7 +16,7 @@ from streams.model.embedding import Vector
 from streams.model.neighbours import StoredMemory
 from streams.model.ports import Embedder, Index, Log, Query, Unusable
 from streams.model.wordings import other_than_shown
-from streams.recall.app.loading import hint_of, nothing_in
+from streams.recall.app.loading import hint_of
 from streams.recall.core.patterns import MEMORIES_MAX, SCOPES_MIN, alike
 from streams.recall.core.recall import (
     BUDGET,
@@ -41,6 +41,7 @@ from streams.store.app.embedding import settings_of
 from streams.store.app.projection import LogProjection
 from streams.store.app.reading import LogTarget, opened
 from streams.store.core.conflicts import conflicts
+from streams.store.core.suggestions import nothing_in
 
 SUGGESTED_FROM_MAX = 3_000
 """Memories that a server reads to suggest scopes: at 30 µs each (index/edge.py), a tenth of a second."""

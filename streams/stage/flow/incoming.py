@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import TypeVar
 
@@ -12,6 +12,7 @@ from schemas.codec import EVENT, Codec, Unreadable
 from schemas.events import Event, Remember
 from schemas.topics import EVENTS, Topic
 from schemas.turns import Turn
+from streams.model.observed import is_ahead
 from streams.model.policy import Policy
 from streams.model.ports import LogRecord, OutgoingRecord, Poison, Screener
 from streams.model.scope import partition_of
@@ -23,9 +24,6 @@ FORWARDED_HEADER = "memsieve-forwarded"
 
 _TAKEN_IN_HEADER = "memsieve-taken-in"
 """When an embedded store took a record in, which keeps no clock of its own: seconds since 1970."""
-
-CLOCK_SKEW_MAX = timedelta(minutes=5)
-"""How far a record's time may be ahead of the log's clock: the future cannot be observed."""
 
 
 def addressed(
@@ -85,7 +83,7 @@ def read(record: LogRecord, codec: Codec[_Said], *, likely: str) -> _Said | Pois
 def _untimely(record: LogRecord, occurred_at: datetime) -> Poison | None:
     """Reject what has not happened yet by the log's clock."""
     appended = record.appended_at
-    if appended is None or occurred_at <= appended + CLOCK_SKEW_MAX:
+    if appended is None or not is_ahead(occurred_at, appended):
         return None
     return Poison(
         f"occurred_at is {occurred_at:%Y-%m-%d %H:%M:%S} UTC, but the log took it in at "

@@ -23,8 +23,9 @@ from streams.store.core.columns import (
     columns_in,
     guessed,
     mapping_of,
+    nested_in,
 )
-from streams.store.core.exports import format_of
+from streams.store.core.exports import ExportFormat, format_of
 from streams.store.core.shapes import UTF_8, WESTERN, Layout
 from streams.store.world.files import FileSource
 
@@ -207,20 +208,33 @@ def _sampled(source: FileSource, remedy: str = "") -> list[Row]:
 
 
 def _require_columns(source: FileSource, rows: Sequence[Row], named: NamedColumns) -> None:
-    """Raise UsageError where a column that an option names is in no row."""
-    there = columns_in(rows)
-    export = source.export
-    own = there if export is None else [one for one in export.for_a_scope if one in there]
+    """Raise UsageError where a column that an option names is in no row, or holds objects."""
+    there, nested = columns_in(rows), nested_in(rows)
     for part, column in named.columns():
+        parent = column if column in there else column.partition(".")[0]
+        if parent in nested:
+            raise UsageError(f"{source.place}: {_flatten([parent])}")
         if column not in there:
-            meant = alike(column, own) or (_instead(rows, named, part) if export is None else None)
-            asked = f"did you mean {_option(part, column, meant, named)}? " if meant else ""
-            which = (
-                "The columns are"
-                if export is None
-                else f"It is an export of {export.name}; a scope can be made of"
-            )
-            raise UsageError(f"{source.place} has no column {column}: {asked}{which} {listed(own)}")
+            offered = _offered(source.export, rows, named, (part, column))
+            raise UsageError(f"{source.place} has no column {column}: {offered}")
+
+
+def _offered(
+    export: ExportFormat | None, rows: Sequence[Row], named: NamedColumns, wanted: tuple[str, str]
+) -> str:
+    """Say which column may be meant, and which there are; of an export, those for a scope."""
+    part, column = wanted
+    nested = nested_in(rows)
+    own = [one for one in columns_in(rows) if one not in nested]
+    if export is None:
+        meant = alike(column, own) or _instead(rows, named, part)
+        choice = f"The columns are {listed(own)}"
+    else:
+        own = [one for one in own if one in export.for_a_scope]
+        meant = alike(column, own)
+        choice = f"It is an export of {export.name}; a scope can be made of {listed(own)}"
+    asked = f"did you mean {_option(part, column, meant, named)}? " if meant else ""
+    return asked + choice
 
 
 def _instead(rows: Sequence[Row], named: NamedColumns, part: str) -> str | None:
@@ -243,9 +257,11 @@ def _require_text_and_scope(
 ) -> None:
     columns = listed(columns_in(rows))
     if named.text is None and guess.text is None:
+        nested = nested_in(rows)
+        more = f"; {_flatten(nested)}" if nested else ""
         raise UsageError(
             f"{source.place}: the column with the text is unclear; name it with "
-            f"--text-field COLUMN; the columns are {columns}"
+            f"--text-field COLUMN; the columns are {columns}{more}"
         )
     if guess.perhaps_scope:
         raise UsageError(
@@ -253,6 +269,12 @@ def _require_text_and_scope(
             f"--scope-field COLUMN (perhaps {' or '.join(guess.perhaps_scope)}), or give "
             f"--scope NAME for all rows; the columns are {columns}"
         )
+
+
+def _flatten(nested: Sequence[str]) -> str:
+    """Return what to do about columns that hold objects."""
+    holds = "holds" if len(nested) == 1 else "hold"
+    return f"{listed(nested)} {holds} objects, which are not looked into: move their values up"
 
 
 def _scope_of_file(name: str) -> str:
@@ -307,12 +329,12 @@ def _dated(guess: GuessedColumns) -> str:
         return ""
     if not guess.timed:
         return (
-            f"{guess.no_time} holds no times with one meaning, such as 2026-02-01, so rows are dated "
-            "now"
+            f"{guess.no_time} holds no times with one meaning, such as 2026-02-01, so no row is "
+            "dated by it"
         )
     return (
-        f"{guess.no_time} holds a time in only {guess.timed:.0%} of the rows, so all are dated now; "
-        f"with --time-field {shlex.quote(guess.no_time)} the others become dead letters"
+        f"{guess.no_time} holds a time in only {guess.timed:.0%} of the rows, so no row is dated by it; "
+        f"with --time-field {shlex.quote(guess.no_time)} the others cannot be used"
     )
 
 

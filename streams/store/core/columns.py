@@ -99,6 +99,18 @@ def columns_in(rows: Iterable[Row]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
+def nested_in(rows: Sequence[Row]) -> list[str]:
+    """Return the columns that hold objects and nothing else."""
+    values = {
+        name: [row[name] for row in rows if row.get(name) is not None] for name in columns_in(rows)
+    }
+    return [
+        name
+        for name, found in values.items()
+        if found and all(isinstance(value, dict) for value in found)
+    ]
+
+
 def are_events(rows: Iterable[Row]) -> bool:
     """Return whether any row is an event in memsieve's own format, valid or not."""
     return any("schema_version" in row or row.get("kind") in _KINDS for row in rows)

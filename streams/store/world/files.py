@@ -37,6 +37,9 @@ are read for the sample where a row is longer than half of them.
 Reading waits until a pipe has delivered so much: no more than the rows of a batch or two.
 """
 
+_SAMPLE_ROWS_MAX = 50_000
+"""Rows that are looked at in vain: a CSV record of the largest size may have as many lines."""
+
 _CHUNK_BYTES = 65_536
 _CSV_FIELD_MAX = 1_048_576
 """An unclosed quote swallows the following lines up to this size, into one dead letter."""
@@ -141,7 +144,7 @@ class FileSource:
 
     @cached_property
     def _sample(self) -> list[SourceLine]:
-        """The rows of the beginning: of so much that the longest is at most half of it."""
+        """The rows of the beginning: of so much that one can be read, and none is over half of it."""
         size = HEAD_BYTES
         while True:
             head, whole = self._beginning(size)
@@ -150,9 +153,10 @@ class FileSource:
             stream = _Hashed(io.BytesIO(content), hashlib.sha256().update)
             rows = list(_rows(stream, self.shape))
             longest = max((len(row.content) for row in rows), default=0)
-            if whole or longest > LINE_BYTES_MAX:
+            if whole or longest > LINE_BYTES_MAX or len(rows) > _SAMPLE_ROWS_MAX:
                 return rows
-            if 2 * longest <= len(content) and len(rows) != 1:
+            unread = all(isinstance(row.row, Poison) for row in rows[:-1])
+            if not rows or (2 * longest <= len(content) and not unread):
                 return rows[:-1]  # the last is cut off
             size *= 4
 

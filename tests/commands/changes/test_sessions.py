@@ -95,3 +95,9 @@ def test_of_a_session_that_nobody_knows_nothing_ends(memsieve: Memsieve) -> None
         "memory", "sessions", "end", "nine", "--store", "store", "--author", "game", "--json"
     )
     assert (told.code, told.json()) == (0, {"session": "nine", "ended": 0, "stay": 0})
+
+
+def test_a_session_that_is_not_there_is_told_with_those_that_are(memsieve: Memsieve) -> None:
+    result = memsieve("memory", "sessions", "end", "on", "--store", "store")
+    assert result.err.endswith("no session on; others are: one, two\n")
+    assert "no session" not in memsieve("memory", "sessions", "end", "one", "--store", "store").err

@@ -87,6 +87,24 @@ def test_a_merge_is_undone_at_once_and_the_undo_too(memsieve: Memsieve) -> None:
     assert ask(memsieve, "check", "--full").code == 0
 
 
+def test_a_dry_run_names_no_memory_that_the_undo_will_not_make(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    broke, broken = (
+        "Ana's pour-over set broke last week.",
+        "The pour-over set that Ana had is broken.",
+    )
+    write_events(tmp_path / "cups.jsonl", broke, broken, scope="acme/cups")
+    assert ask(memsieve, "run", "cups.jsonl", "--policy", "default").code == 0
+    [_, again] = ask(memsieve, "decisions", "--scope", "acme/cups", "--json").json()
+    undo = ("undo", again["decision_id"])
+    planned = ask(memsieve, *undo, "--dry-run").out.splitlines()
+    at = planned.index("a new memory begins")
+    done = ask(memsieve, *undo).out.splitlines()
+    made = next(one["id"] for one in memories(memsieve) if one["text"] == broken)
+    assert done[at] == f"memory {made} begins"
+
+
 @pytest.mark.covers("S2.26", "B67")
 def test_the_two_sides_of_an_undone_merge_are_not_joined_by_a_consolidation(
     memsieve: Memsieve,
@@ -165,7 +183,8 @@ def test_a_pinned_memory_is_neither_ended_nor_joined_until_it_is_let_go(
         f"revise: memory {identity} is at version 3, because a request pinned it\n"
     )
     twice = ask(memsieve, "memory", "pin", identity)
-    assert (twice.code, twice.out) == (0, pinned.out.replace("version 3", "version 4"))
+    assert (twice.code, twice.out) == (0, f"nothing changed: memory {identity} is pinned already\n")
+    assert goats(memsieve)["version"] == 3
     refused = ask(memsieve, "memory", "retire", identity, "--reason", "invalid")
     assert refused.code == 2
     assert f"not {identity}: pinned" in refused.out
@@ -175,8 +194,12 @@ def test_a_pinned_memory_is_neither_ended_nor_joined_until_it_is_let_go(
     blocked = ask(memsieve, "undo", decision(memsieve, "reinforce"))
     assert blocked.code == 0, "it goes on saying what it says"
     assert ask(memsieve, "memory", "unpin", identity).code == 0
+    twice = ask(memsieve, "memory", "unpin", identity, "--json")
+    assert (twice.code, twice.json()["decisions"]) == (0, [])
     assert ask(memsieve, "memory", "retire", identity, "--reason", "invalid").code == 0
     assert GOATS not in live(memsieve)
+    again = ask(memsieve, "memory", "retire", identity, "--reason", "invalid")
+    assert (again.code, "is not live: ended: invalid" in again.err) == (2, True)
     assert ask(memsieve, "check", "--full").code == 0
 
 

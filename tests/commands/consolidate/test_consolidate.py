@@ -355,3 +355,13 @@ async def test_what_a_language_model_holds_for_one_fact_is_one_in_the_store() ->
 
 async def _live_of(client: DryRunClient) -> list[str]:
     return [one.memory.text async for one in (await client.index()).scan() if one.memory.live]
+
+
+def test_a_scope_that_is_not_there_is_told_with_those_that_are(
+    memsieve: Memsieve, store: Path
+) -> None:
+    scope = memsieve("memory", "list", "--store", store, "--json").json()[0]["scope"]
+    result = memsieve("consolidate", "--store", store, "--now", "--scope", f"{scope}x")
+    assert f"scope {scope}x has no memories; others have: {scope}" in result.err
+    found = memsieve("consolidate", "--store", store, "--now", "--scope", scope)
+    assert "has no memories" not in found.err

@@ -60,6 +60,17 @@ def test_a_copy_says_each_fact_once_and_the_source_stays(
     assert (again["removed_count"], again["written"]) == (0, None)
 
 
+def test_an_id_of_rows_that_say_different_things_is_told(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    rows = mem0(COFFEE, LISBON, PARIS)
+    (tmp_path / "mem0.json").write_text(
+        json.dumps([{**row, "id": "m0"} for row in rows[:2]] + rows[2:])
+    )
+    told = memsieve("dedupe", "mem0.json")
+    assert "several rows that stay have the id m0: they say different things\n" in told.err
+
+
 @pytest.mark.covers("S1.30", "S1.44", "B91")
 def test_a_dry_run_writes_nothing(memsieve: Memsieve, tmp_path: Path) -> None:
     (tmp_path / "mem0.json").write_text(json.dumps(mem0(COFFEE, AGAIN)))

@@ -239,7 +239,7 @@ def test_a_scope_that_is_not_there_is_told_with_those_that_are(
     memsieve("run", "rows.jsonl")
     listed = memsieve("memory", "list", "--scope", "acme/anna")
     assert listed.code == 0
-    assert "scope acme/anna has none; others have: acme/ana" in listed.err
+    assert "scope acme/anna has no memories; others have: acme/ana" in listed.err
     for command in (["memory", "list"], ["decisions"], ["reviews", "list"], ["consolidate"]):
         refused = memsieve(*command, "--scope", "acme/*")
         assert (refused.code, "holds the wildcard *; name a scope" in refused.err) == (2, True)

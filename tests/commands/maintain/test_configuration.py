@@ -92,7 +92,7 @@ def test_doctor_finds_a_sound_store_in_order(memsieve: Memsieve, tmp_path: Path)
     assert result.code == 0
     facts = {finding["subject"]: finding for finding in result.json()}
     assert all(finding["healthy"] for finding in facts.values())
-    assert facts["index"]["fact"] == "edge, 1 memories, 0 retired, all as the log says"
+    assert facts["index"]["fact"] == "edge, 1 memory, 0 retired, all as the log says"
     assert "0 events to decide, 0 records to apply" in facts["log"]["fact"]
 
 

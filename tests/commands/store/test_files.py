@@ -121,6 +121,14 @@ def test_what_is_called_as_memsieve_calls_it_is_not_talked_about(
     assert "took" not in memsieve("run", "facts.jsonl", "--store", "store").err
 
 
+def test_a_first_record_of_many_lines_spoils_no_guess(memsieve: Memsieve, tmp_path: Path) -> None:
+    header, *rest = table(",").splitlines(keepends=True)
+    long = '2026-03-02,hill,"' + "word word\n" * 50_000 + '"\r\n'
+    (tmp_path / "notes.csv").write_text(header + long + "".join(rest), encoding="utf-8", newline="")
+    assert TOOK in memsieve("run", "notes.csv", "--store", "store").err
+    assert sorted(texts(memsieve)) == TEXTS
+
+
 @pytest.mark.parametrize("name", ["notes.jsonl", "notes.json"])
 def test_a_first_row_of_megabytes_spoils_no_guess(
     name: str, memsieve: Memsieve, tmp_path: Path
@@ -191,6 +199,21 @@ def test_rows_that_name_nobody_are_of_one_scope_and_that_is_said(
             "--scope-field COLUMN (perhaps animal), or give --scope NAME for all rows",
         ),
         (ROWS, ["--scope", "a", "--scope-field", "customer"], "give one of them"),
+        (
+            [{"record": {"note": "Tea."}}],
+            [],
+            "the columns are record; record holds objects, which are not looked into: move their",
+        ),
+        (
+            [{"note": {"body": "Tea."}, "user": {"name": "ana"}}],
+            ["--text-field", "note.body"],
+            "note holds objects, which are not looked into: move their values up",
+        ),
+        (
+            [{"note": "Tea.", "notes": {"body": "Tea."}}],
+            ["--text-field", "notez"],
+            "has no column notez: did you mean --text-field note? The columns are note\n",
+        ),
         (ROWS, ["--scope", "desk/{customer}"], "write --scope-field for a scope made of columns"),
         (ROWS, ["--scope", "acme/*"], "--scope acme/*: holds the wildcard *"),
     ],
@@ -422,15 +445,15 @@ def test_a_column_called_like_a_time_that_is_none_is_told(
     (tmp_path / "notes.jsonl").write_text(lines(rows), encoding="utf-8")
     result = memsieve("run", "notes.jsonl", "--store", "store")
     assert (
-        "; when holds no times with one meaning, such as 2026-02-01, so rows are dated now\n"
+        "; when holds no times with one meaning, such as 2026-02-01, so no row is dated by it\n"
         in result.err
     )
     rows[0]["when"] = "2026-03-14"
     (tmp_path / "mixed.jsonl").write_text(lines(rows), encoding="utf-8")
     result = memsieve("run", "mixed.jsonl", "--store", "store")
     assert (
-        f"; when holds a time in only {1 / len(rows):.0%} of the rows, so all are dated now; "
-        "with --time-field when the others become dead letters\n"
+        f"; when holds a time in only {1 / len(rows):.0%} of the rows, so no row is dated by it; "
+        "with --time-field when the others cannot be used\n"
     ) in result.err
 
 

@@ -780,7 +780,7 @@ def test_an_index_that_is_behind_is_compared_as_far_as_it_has_followed(
     memsieve: Memsieve, store: Store
 ) -> None:
     store.decide(reinforced(store, store.decision(CELLAR).memory))
-    assert facts(verified(memsieve))["index"].endswith("as the log says, 1 records behind it")
+    assert facts(verified(memsieve))["index"].endswith("as the log says, 1 record behind it")
     index_without(store)
     assert found(verified(memsieve, code=8)) == {"index": {"lacking": 1}}
 

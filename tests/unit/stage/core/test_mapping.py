@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.codec import Unreadable
-from streams.model.observed import is_unlikely
+from streams.model.observed import is_ahead, is_unlikely
 from streams.stage.core.mapping import (
     FieldMapping,
     days_first,
@@ -241,6 +241,13 @@ def test_what_is_still_to_come_or_the_beginning_of_a_calendar_is_unlikely(
     *, ahead: timedelta, unlikely: bool
 ) -> None:
     assert is_unlikely(AT + ahead, AT) is unlikely
+
+
+@pytest.mark.parametrize(("minutes", "too_far"), [(-60, False), (5, False), (6, True)])
+def test_the_time_of_an_event_is_as_far_ahead_as_clocks_may_differ(
+    *, minutes: int, too_far: bool
+) -> None:
+    assert is_ahead(AT + timedelta(minutes=minutes), AT) is too_far
 
 
 @pytest.mark.parametrize(
