@@ -49,7 +49,7 @@ class Quantity:
         """Return whether two values of one kind have parts to compare, and none that conflict."""
         return (
             self.kind is other.kind
-            and not dict(self.parts).keys().isdisjoint(name for name, _ in other.parts)
+            and not dict(self.parts).keys().isdisjoint(dict(other.parts))
             and not self.conflicts(other)
         )
 

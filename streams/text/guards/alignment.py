@@ -45,12 +45,12 @@ class Alignment:
     @cached_property
     def event_only(self) -> tuple[Word, ...]:
         """The event's content words without a match."""
-        return tuple(word for gap in self.gaps for word in gap.event)
+        return tuple([word for gap in self.gaps for word in gap.event])
 
     @cached_property
     def memory_only(self) -> tuple[Word, ...]:
         """The memory's content words without a match."""
-        return tuple(word for gap in self.gaps for word in gap.memory)
+        return tuple([word for gap in self.gaps for word in gap.memory])
 
     @cached_property
     def agreement(self) -> float:
@@ -88,7 +88,7 @@ def align(event: AnalysedText, memory: AnalysedText, lexicon: Lexicon) -> Alignm
     gaps = _gaps(ours, theirs, places)
     moved = _moved(gaps, dict(zip(ours, event_keys, strict=True)), memory_keys, theirs)
     gone = {word for pair in moved for word in pair}
-    left = [Gap(*(tuple(w for w in side if w not in gone) for side in gap)) for gap in gaps]
+    left = [Gap(*[tuple([w for w in side if w not in gone]) for side in gap]) for gap in gaps]
     return Alignment(pairs, tuple(left), moved)
 
 
