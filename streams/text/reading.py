@@ -266,7 +266,7 @@ def _words(
             clause=piece.clause,
             content=_is_content(piece),
             name=_is_name(piece, lexicon, shouted=shouted),
-            known=piece.quantity is not None or _is_known(piece.lower, lexicon),
+            known=not _is_content(piece) or piece.quantity is not None or piece.lower in lexicon,
             negated=denied[at] % 2 == 1,
             quantity=piece.quantity,
         )
@@ -276,10 +276,6 @@ def _words(
 
 def _is_content(piece: Piece) -> bool:
     return piece.quantity is not None or piece.lower not in FUNCTION_WORDS
-
-
-def _is_known(lower: str, lexicon: Lexicon) -> bool:
-    return lower in FUNCTION_WORDS or lower in lexicon
 
 
 def _is_shouted(pieces: Sequence[Piece]) -> bool:

@@ -220,9 +220,8 @@ def follows_be(word: Word, reading: AnalysedText) -> bool:
 
 
 def _around(reading: AnalysedText, negation: Negation) -> str:
-    span = reading.words[
-        negation.position : max(negation.position + 1, min(negation.stop, negation.position + 4))
-    ]
+    at = negation.position
+    span = reading.words[at : max(at + 1, min(negation.stop, at + 4))]
     return " ".join(word.spelling for word in span)
 
 
