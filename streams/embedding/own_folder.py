@@ -88,10 +88,9 @@ def _pooling(folder: Path) -> PoolingType:
 def _digest(folder: Path, graph: str) -> str:
     """Return the digest of the files that the vectors depend on."""
     digest = hashlib.sha256(graph.encode())
-    weights = sorted(path.name for path in (folder / graph).parent.glob("*.onnx*"))
-    read = [*((folder / graph).parent / name for name in weights)]
-    read += [folder / name for name in (*_TOKENIZER, "special_tokens_map.json", _POOLING)]
-    for path in read:
+    weights = sorted((folder / graph).parent.glob("*.onnx*"))
+    others = (*_TOKENIZER, "special_tokens_map.json", _POOLING)
+    for path in (*weights, *(folder / name for name in others)):
         if path.is_file():
             with path.open("rb") as content:
                 digest.update(hashlib.file_digest(content, "sha256").digest())

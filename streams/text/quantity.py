@@ -49,7 +49,7 @@ class Quantity:
         """Return whether two values of one kind have parts to compare, and none that conflict."""
         return (
             self.kind is other.kind
-            and not dict(self.parts).keys().isdisjoint(name for name, _ in other.parts)
+            and not dict(self.parts).keys().isdisjoint(dict(other.parts))
             and not self.conflicts(other)
         )
 
@@ -105,10 +105,6 @@ def word_at(tokens: Sequence[Token], at: int) -> str:
     return tokens[at].lower if 0 <= at < len(tokens) else ""
 
 
-def _spelt(tokens: Sequence[Token], start: int, stop: int) -> str:
-    return " ".join(token.text for token in tokens[start:stop])
-
-
 def found_in(
     kind: Kind,
     parts: Mapping[str, float | str],
@@ -117,5 +113,5 @@ def found_in(
     unit: str = "",
 ) -> ParsedQuantity:
     start, stop = span
-    spelling = _spelt(tokens, start, stop)
+    spelling = " ".join([token.text for token in tokens[start:stop]])
     return ParsedQuantity(Quantity(kind, tuple(sorted(parts.items())), spelling, unit), stop)

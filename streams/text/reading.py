@@ -6,7 +6,7 @@ be read. What is uncertain is left out, so a reading may miss facts but states f
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from typing import TypeAlias
 
@@ -166,7 +166,7 @@ class AnalysedText:
 
     def behind(self, position: int, reach: int | None = None) -> tuple[Word, ...]:
         """Return up to so many words after a position, or all of them."""
-        return self.words[position + 1 :][:reach]
+        return self.words[position + 1 : None if reach is None else position + 1 + reach]
 
     @cached_property
     def tokens(self) -> Sequence[Token]:
@@ -236,7 +236,8 @@ def _in_place(
 ) -> Quantity:
     """Add a value's context: its bound, and what it counts or labels."""
     bound = bound_before(found, start) or bound_behind(found, stop)
-    return replace(quantity, bound=bound, of=_counted(found, start, stop, lexicon))
+    of = _counted(found, start, stop, lexicon)
+    return Quantity(quantity.kind, quantity.parts, quantity.spelling, quantity.unit, bound, of)
 
 
 def _counted(found: Sequence[Token], start: int, stop: int, lexicon: Lexicon) -> str:
@@ -265,7 +266,7 @@ def _words(
             clause=piece.clause,
             content=_is_content(piece),
             name=_is_name(piece, lexicon, shouted=shouted),
-            known=piece.quantity is not None or _is_known(piece.lower, lexicon),
+            known=not _is_content(piece) or piece.quantity is not None or piece.lower in lexicon,
             negated=denied[at] % 2 == 1,
             quantity=piece.quantity,
         )
@@ -275,10 +276,6 @@ def _words(
 
 def _is_content(piece: Piece) -> bool:
     return piece.quantity is not None or piece.lower not in FUNCTION_WORDS
-
-
-def _is_known(lower: str, lexicon: Lexicon) -> bool:
-    return lower in FUNCTION_WORDS or lower in lexicon
 
 
 def _is_shouted(pieces: Sequence[Piece]) -> bool:

@@ -4,7 +4,7 @@ The content words are aligned by their longest common subsequence; what is left 
 is a gap. A swap is judged within its gap, so that one side saying more does not count as a swap.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -45,12 +45,12 @@ class Alignment:
     @cached_property
     def event_only(self) -> tuple[Word, ...]:
         """The event's content words without a match."""
-        return tuple(word for gap in self.gaps for word in gap.event)
+        return tuple([word for gap in self.gaps for word in gap.event])
 
     @cached_property
     def memory_only(self) -> tuple[Word, ...]:
         """The memory's content words without a match."""
-        return tuple(word for gap in self.gaps for word in gap.memory)
+        return tuple([word for gap in self.gaps for word in gap.memory])
 
     @cached_property
     def agreement(self) -> float:
@@ -86,9 +86,10 @@ def align(event: AnalysedText, memory: AnalysedText, lexicon: Lexicon) -> Alignm
     places = _common_places(event_keys, memory_keys)
     pairs = tuple((ours[here], theirs[there]) for here, there in places)
     gaps = _gaps(ours, theirs, places)
-    moved = _moved(gaps, dict(zip(ours, event_keys, strict=True)), memory_keys, theirs)
+    event_key = dict(zip(ours, event_keys, strict=True))
+    moved = _moved(gaps, event_key, dict(zip(theirs, memory_keys, strict=True)))
     gone = {word for pair in moved for word in pair}
-    left = [Gap(*(tuple(w for w in side if w not in gone) for side in gap)) for gap in gaps]
+    left = [Gap(*[tuple([w for w in side if w not in gone]) for side in gap]) for gap in gaps]
     return Alignment(pairs, tuple(left), moved)
 
 
@@ -188,20 +189,16 @@ def _gaps(
 
 
 def _moved(
-    gaps: Sequence[Gap],
-    event_keys: dict[Word, str],
-    memory_keys: Sequence[str],
-    theirs: Sequence[Word],
+    gaps: Sequence[Gap], event_key: Mapping[Word, str], memory_key: Mapping[Word, str]
 ) -> tuple[tuple[Word, Word], ...]:
     """Match words that both sides have in different positions, each word once."""
-    keys = dict(zip(theirs, memory_keys, strict=True))
     free: dict[str, list[Word]] = {}
     for gap in gaps:
         for word in gap.memory:
-            free.setdefault(keys[word], []).append(word)
+            free.setdefault(memory_key[word], []).append(word)
     return tuple(
-        (word, free[event_keys[word]].pop(0))
+        (word, free[event_key[word]].pop(0))
         for gap in gaps
         for word in gap.event
-        if free.get(event_keys[word])
+        if free.get(event_key[word])
     )

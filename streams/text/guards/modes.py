@@ -157,7 +157,8 @@ def question(sides: Sides) -> Answer:
     event, memory = sides.readings
     ours, theirs = event.question, memory.question
     if (ours is None) != (theirs is None):
-        return Differs("question", _asked(ours), _asked(theirs))
+        said = ("states it", "asks") if ours is None else ("asks", "states it")
+        return Differs("question", *said)
     specific = ours != theirs and {ours, theirs} <= _SPECIFIC
     if ours and theirs and specific and sides.alignment.agreement >= _ALIGNED_MIN:
         return Differs("question", ours, theirs)
@@ -168,10 +169,6 @@ _SPECIFIC = frozenset(
     ["who", "where", "when", "why", "how many", "how much", "how long", "how often"]
 )
 """Question words that ask for one thing; "what" and "how" can ask for any: "What is the time"."""
-
-
-def _asked(question_: str | None) -> str:
-    return "states it" if question_ is None else "asks"
 
 
 def tense(sides: Sides) -> Answer:

@@ -220,9 +220,8 @@ def follows_be(word: Word, reading: AnalysedText) -> bool:
 
 
 def _around(reading: AnalysedText, negation: Negation) -> str:
-    span = reading.words[
-        negation.position : max(negation.position + 1, min(negation.stop, negation.position + 4))
-    ]
+    at = negation.position
+    span = reading.words[at : max(at + 1, min(negation.stop, at + 4))]
     return " ".join(word.spelling for word in span)
 
 
@@ -374,13 +373,11 @@ def _beside(sides: Sides) -> Iterator[tuple[Word, Word, tuple[str, str]]]:
 
 def _anchored(reading: AnalysedText) -> Iterator[tuple[tuple[str, str], Word]]:
     """Yield each directional word with the content words around it in its clause."""
-    for word in reading.words:
+    words = reading.words
+    for at, word in enumerate(words):
         if word.lower not in _OPPOSITE:
             continue
-        around = (
-            reversed(reading.before(word.position, 3)),
-            reading.behind(word.position, 3),
-        )
+        around = (reversed(words[max(0, at - 3) : at]), words[at + 1 : at + 4])
         before, after = (
             next((near.lemma for near in side if near.content and near.clause == word.clause), "")
             for side in around

@@ -38,13 +38,8 @@ def _is_somebody(speaker: str, sides: Sides) -> bool:
     """Return whether a speaker is a person's name, not a title, an office or an acronym."""
     if speaker in _ONESELF:
         return True
-    spelt = {
-        word.spelling
-        for reading in sides.readings
-        for word in reading.words
-        if word.lower == speaker
-    }
-    short = any(spelling.isupper() or "." in spelling for spelling in spelt)
+    words = (word for reading in sides.readings for word in reading.words if word.lower == speaker)
+    short = any(word.spelling.isupper() or "." in word.spelling for word in words)
     common = sides.lexicon.frequency(speaker) > 0 and not sides.lexicon.is_proper(speaker)
     return not short and not common
 

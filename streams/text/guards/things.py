@@ -1,7 +1,7 @@
 """Guards on who and what is meant: names, owners, persons, attributes, generality."""
 # ruff: noqa: SIM905 - a class of words is read as a line
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from unicodedata import combining, normalize
 
@@ -45,16 +45,18 @@ _PERSONS = {
 
 def names(sides: Sides) -> Answer:
     """Compare names: they conflict if each side has one the other lacks, in the same position."""
-    alignment = sides.alignment
+    alignment, lexicon = sides.alignment, sides.lexicon
+    event, memory = sides.readings
     unmatched = (*alignment.event_only, *alignment.memory_only)
     if alignment.agreement < _ALIGNED_MIN and not all(_is_name(word) for word in unmatched):
         return COMPATIBLE
     for gap in alignment.gaps:
-        ours, theirs = _lone(gap, sides)
+        ours, theirs = _lone(gap.event, memory, lexicon), _lone(gap.memory, event, lexicon)
         mostly = 2 * len(ours) > len(gap.event) and 2 * len(theirs) > len(gap.memory)
         if mostly and not _one_is_part(ours, theirs, sides) and _rival(ours, theirs, sides):
             return _other_name(ours, theirs, sides)
-    ours, theirs = _lone((alignment.event_only, alignment.memory_only), sides)
+    ours = _lone(alignment.event_only, memory, lexicon)
+    theirs = _lone(alignment.memory_only, event, lexicon)
     lone = len(ours) == 1 == len(theirs) and _rival(ours, theirs, sides)
     if lone and alignment.agreement >= _ALIGNED_MIN:
         return _other_name(ours, theirs, sides)
@@ -116,11 +118,9 @@ _BESIDE_TIMES = ZONES | {"am", "pm"}
 _TITLES = frozenset(["mr", "mrs", "ms", "dr", "prof", "sir", "rs"])
 
 
-def _lone(unmatched: Iterable[Sequence[Word]], sides: Sides) -> Iterator[list[Word]]:
-    """Yield the names among each side's words that the other side does not have in another form."""
-    for words, other in zip(unmatched, reversed(sides.readings), strict=True):
-        names_ = [word for word in words if _is_name(word)]
-        yield [name for name in names_ if not _is_mentioned(name, words, other, sides.lexicon)]
+def _lone(words: Sequence[Word], other: AnalysedText, lexicon: Lexicon) -> list[Word]:
+    """Return the names among words that the other text does not have in another form."""
+    return [w for w in words if _is_name(w) and not _is_mentioned(w, words, other, lexicon)]
 
 
 def _is_name(word: Word) -> bool:
@@ -136,7 +136,7 @@ def _is_name(word: Word) -> bool:
 def _is_mentioned(
     name: Word, beside: Sequence[Word], other: AnalysedText, lexicon: Lexicon
 ) -> bool:
-    """Return whether the other side has a name's short form, acronym or adjective."""
+    """Return whether the other text has a name's short form, acronym or adjective."""
     if name.lower in other.text.lower().replace("-", "").split():
         return True
     return (

@@ -144,20 +144,19 @@ def _only(row: Row, side: str, text: PreparedText, alone: Sequence[int]) -> None
 def _nearest(row: Row, event: PreparedText, memory: PreparedText) -> None:
     """Compare each content word with the nearest of all words of the other side."""
     if not event.words or not memory.words:
-        for side in "em":
-            _matched(row, side, event, None, None)
+        for side, text in (("e", event), ("m", memory)):
+            alike = [1.0] * len(text.words)
+            _matched(row, side, text, alike, alike)
         return
     product = event.vectors @ memory.vectors.T
     around = event.surroundings @ memory.surroundings.T
-    _matched(row, "e", event, product.max(1), around.max(1))
-    _matched(row, "m", memory, product.max(0), around.max(0))
+    _matched(row, "e", event, product.max(1).tolist(), around.max(1).tolist())
+    _matched(row, "m", memory, product.max(0).tolist(), around.max(0).tolist())
 
 
 def _matched(
-    row: Row, side: str, text: PreparedText, best: Matrix | None, around: Matrix | None
+    row: Row, side: str, text: PreparedText, nearest: Sequence[float], beside: Sequence[float]
 ) -> None:
-    nearest = [1.0] * len(text.words) if best is None else best.tolist()
-    beside = [1.0] * len(text.words) if around is None else around.tolist()
     places = [at for at in text.content if text.known[at]]
     scores = sorted([nearest[at] for at in places]) or [1.0]
     mixed = sorted([beside[at] for at in text.content]) or [1.0]
