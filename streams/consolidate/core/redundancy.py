@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,14 @@ class Crowding:
     memories: int = 0
     pairs: Counter[float] = field(default_factory=Counter[float])
     near: Counter[float] = field(default_factory=Counter[float])
+
+    @classmethod
+    def of(cls, scopes: Iterable[Sequence[Vector]]) -> Self:
+        """Return that of memories, given the unit vectors of each scope."""
+        crowding = cls()
+        for vectors in scopes:
+            crowding.add(vectors)
+        return crowding
 
     def add(self, vectors: Sequence[Vector]) -> None:
         """Count the pairs of a scope, given its unit vectors; thresholds are inclusive."""
@@ -193,11 +201,11 @@ def supersession(memories: Mapping[MemoryId, Memory]) -> Supersession:
     for identity, memory in memories.items():
         if memory.superseded is None or memory.superseded.by is None:
             continue
-        depth = _depth(identity, memories)
-        if depth is None:
+        *before, last = chain(identity, memories)
+        if last.superseded is not None and last.superseded.by is not None:
             lost.append(identity)
         else:
-            depths.append(depth)
+            depths.append(len(before))
     return Supersession(
         superseded=len(depths) + len(lost),
         depth_max=max(depths, default=0),
@@ -206,14 +214,15 @@ def supersession(memories: Mapping[MemoryId, Memory]) -> Supersession:
     )
 
 
-def _depth(identity: MemoryId, memories: Mapping[MemoryId, Memory]) -> int | None:
-    """Return the steps to a live or ended memory; None if the chain is broken or has a cycle."""
-    depth, seen = 0, set[MemoryId]()
-    while identity in memories and identity not in seen:
-        memory = memories[identity]
+def chain(identity: MemoryId, memories: Mapping[MemoryId, Memory]) -> list[Memory]:
+    """Return a memory, and each that superseded the one before it.
+
+    The last one is live or has ended, unless the chain is broken or has a cycle.
+    """
+    found: dict[MemoryId, Memory] = {}
+    while identity in memories and identity not in found:
+        memory = found[identity] = memories[identity]
         if memory.superseded is None or memory.superseded.by is None:
-            return depth
-        seen.add(identity)
+            break
         identity = memory.superseded.by
-        depth += 1
-    return None
+    return list(found.values())

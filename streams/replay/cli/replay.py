@@ -133,9 +133,8 @@ async def _redecide(
         total = await count(open_.source)
         with Meter("events") as meter:
             await open_.work.run(lambda done: meter.advance(done, total))
-        comparison = LogComparison(open_.source, open_.target)
-        await comparison.run()
-    return comparison.differences, time.perf_counter() - started
+        await open_.comparison.run()
+    return open_.comparison.differences, time.perf_counter() - started
 
 
 def _other(source: LogTarget, store: Path | None, run: str | None) -> LogTarget:

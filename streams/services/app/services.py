@@ -27,7 +27,6 @@ from streams.model.policy import Policy
 from streams.model.ports import Embedder, Index, Process, Sink, Transient
 from streams.services.app.status import ServiceStatus, TopicConsumer
 from streams.services.world.health import endpoints
-from streams.services.world.signals import stop_signal
 from streams.stage.flow.deduplicate import Deduplicator
 from streams.stage.flow.judging import Judging
 from streams.stage.flow.partition_owner import PartitionOwner
@@ -36,6 +35,7 @@ from streams.stage.flow.writer import Writer, restore
 from streams.store.app import policies, wiring
 from streams.store.app.settings import InvalidSettings, Settings
 from streams.store.world.metrics import MeasuredEmbedder, Metrics
+from streams.store.world.signals import stop_signal
 
 Answer = TypeVar("Answer")
 
