@@ -49,24 +49,22 @@ once a second. A flush blocks every decision of this process."""
 
 @dataclass(frozen=True)
 class Roles:
-    """The roles of a process, at least one."""
+    """The roles of a process; `service` is the command that runs it."""
 
-    deduplicates: bool = False
-    writes: bool = False
-    extracts: bool = False
+    service: str
+    extracts: bool
+
+    @property
+    def deduplicates(self) -> bool:
+        return self.service in {"deduplicator", "serve"}
+
+    @property
+    def writes(self) -> bool:
+        return self.service in {"writer", "serve"}
 
     @property
     def handles_decisions(self) -> bool:
         return self.deduplicates or self.writes
-
-    @property
-    def service(self) -> str:
-        """The command that runs a process of these roles."""
-        if self.deduplicates and self.writes:
-            return "serve"
-        if self.deduplicates:
-            return "deduplicator"
-        return "writer" if self.writes else "extractor"
 
 
 class Service:
