@@ -114,7 +114,7 @@ def export(
 ) -> None:
     """Write the answers as labelled pairs, for policy evaluate."""
     given = read(where.source(), labels)
-    rows = [label.row for label in given if options.below(label.scope, scope)]
+    rows = [row for row in given if options.below(row["scope"], scope)]
     if out is None:
         for row in rows:
             say_line(row)

@@ -185,17 +185,13 @@ def _read(content: Mapping[str, Any], columns: ColumnAssignment, number: int) ->
 
 def _kept(memory: Memory, rows: Sequence[DedupeRow]) -> DedupeRow:
     """Return the newest row with the memory's text; if no row has it, the newest row."""
-    newest_first = sorted(rows, key=lambda row: (_said_at(row), row.number), reverse=True)
-    says_it = (
-        row
-        for row in newest_first
-        if isinstance(row.said, Remember) and row.said.text == memory.text
-    )
-    return next(says_it, newest_first[0])
 
+    def rank(row: DedupeRow) -> tuple[bool, float, int]:
+        if not isinstance(row.said, Remember):
+            return False, 0.0, row.number
+        return row.said.text == memory.text, row.said.occurred_at.timestamp(), row.number
 
-def _said_at(row: DedupeRow) -> float:
-    return row.said.occurred_at.timestamp() if isinstance(row.said, Remember) else 0.0
+    return max(rows, key=rank)
 
 
 async def _crowding(events: Sequence[Remember], means: DecidingDependencies) -> Crowding:
