@@ -104,8 +104,9 @@ def export(
     found = read(where.source(), export_)
     if found is None:
         raise options.UnknownId(f"there is no tenant {tenant}: memsieve memory list")
-    line = f"memories {found.memories:,}, decisions {found.decisions:,} written to {out}"
-    record = {"memories": found.memories, "decisions": found.decisions, "out": str(out)}
+    memories, decisions = found
+    line = f"memories {memories:,}, decisions {decisions:,} written to {out}"
+    record = {"memories": memories, "decisions": decisions, "out": str(out)}
     tell([line], record, as_json=where.as_json)
 
 

@@ -1,7 +1,7 @@
 """Statistics of a store: near-duplicates that remain, growth, removals and supersession chains."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Self
@@ -76,31 +76,6 @@ class Crowding:
 
 
 @dataclass
-class DailyGrowth:
-    """The number of memories day by day, by event time."""
-
-    events: Counter[date] = field(default_factory=Counter[date])
-    born: Counter[date] = field(default_factory=Counter[date])
-    retired: Counter[date] = field(default_factory=Counter[date])
-
-    def add(self, decision: Change | Revision, made: int, retired: int) -> None:
-        """Count a decision that created `made` memories and retired `retired`."""
-        day = decision.event.occurred_at.date()
-        self.events[day] += isinstance(decision.event, Remember)
-        self.born[day] += made
-        self.retired[day] += retired
-
-    def days(self) -> Iterable[tuple[date, int, int, int]]:
-        """Yield each day with its cumulative events, memories and live memories."""
-        events = born = retired = 0
-        for day in sorted(self.events):
-            events += self.events[day]
-            born += self.born[day]
-            retired += self.retired[day]
-            yield day, events, born, born - retired
-
-
-@dataclass
 class Removal:
     """What deduplication removed: the events, and the memories that are live."""
 
@@ -147,20 +122,22 @@ class Removal:
 class LogStatistics:
     """The statistics of a log's decisions: growth, and removal overall and by scope."""
 
-    growth: DailyGrowth = field(default_factory=DailyGrowth)
     overall: Removal = field(default_factory=Removal)
     scopes: dict[ScopeName, Removal] = field(default_factory=dict[ScopeName, Removal])
+    _days: dict[date, Counter[str]] = field(default_factory=dict[date, Counter[str]])
     _live: dict[MemoryId, bool] = field(default_factory=dict[MemoryId, bool])
 
     def add(self, decision: Change | Revision) -> None:
         """Count the next decision that changed the store."""
         made, retired = self._changed(decision)
-        self.growth.add(decision, made, retired)
+        said = isinstance(decision.event, Remember)
+        day = self._days.setdefault(decision.event.occurred_at.date(), Counter())
+        day.update(events=said, made=made, retired=retired)
         for removal in (
             self.overall,
             self.scopes.setdefault(decision.event.scope, Removal()),
         ):
-            removal.events += isinstance(decision.event, Remember)
+            removal.events += said
             removal.live += made - retired
             removal.retiring += retired > 0
 
@@ -174,6 +151,13 @@ class LogStatistics:
             retired += before is not False and not after
             self._live[identity] = after
         return made, retired
+
+    def days(self) -> Iterator[tuple[date, int, int, int]]:
+        """Yield each day, by event time, with the events, memories and live memories until then."""
+        total = Counter[str]()
+        for day in sorted(self._days):
+            total.update(self._days[day])
+            yield day, total["events"], total["made"], total["made"] - total["retired"]
 
     def worst(self, events_min: int) -> list[tuple[ScopeName, Removal]]:
         """Return the scopes with at least `events_min` events, highest removal rate first."""

@@ -129,7 +129,7 @@ def _pairs(crowding: Crowding, threshold: float) -> dict[str, Any]:
 def _growth(history: LogStatistics) -> dict[str, Any]:
     days = [
         {"day": day.isoformat(), "events": events, "memories": memories, "live": live}
-        for day, events, memories, live in history.growth.days()
+        for day, events, memories, live in history.days()
     ]
     return {
         "days": days,
