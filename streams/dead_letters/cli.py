@@ -23,7 +23,7 @@ from streams.model.ports import Poison
 from streams.stage.flow.dead_letters import EVENT_BYTES_MAX, original
 from streams.store.app.reading import LogTarget
 from streams.store.cli import options
-from streams.store.cli.console import more, note, say, say_bytes, say_json, say_object
+from streams.store.cli.console import more, note, say, say_bytes, say_json, tell
 
 _TEXT_WIDTH = 100
 _SHOWN_MAX = 4_000
@@ -78,11 +78,9 @@ def show(
     letter = _only(asyncio.run(app.letters(source)), identity, source.place)
     if value:
         _write_value(letter)
-    elif where.as_json:
-        say_object(letter_json(letter))
-    else:
-        for name, text in _told(letter):
-            say(f"{name:<10} {text}".rstrip())
+        return
+    lines = (f"{name:<10} {text}".rstrip() for name, text in _told(letter))
+    tell(lines, letter_json(letter), as_json=where.as_json)
 
 
 def requeue(

@@ -28,26 +28,13 @@ Inputs: TypeAlias = Codec[Event | Turn] | Codec[Event]
 class Letter:
     """A dead letter as recorded in its topic: how often it was seen, and its state.
 
-    `partitions` are those that hold it.
+    `partitions` are those that hold it. A later failure than those that were settled leaves it open.
     """
 
     content: DeadLetter
     seen: int
     state: State
     partitions: Sequence[int]
-
-
-@dataclass(frozen=True)
-class _Place:
-    """The state of a letter in one partition."""
-
-    newest: DeadLetter
-    seen: int
-    state: State
-
-    def settled(self, record: Settled) -> "_Place":
-        """Settle the attempts that the record covers; a later failure stays open."""
-        return self if self.newest.attempts > record.attempts else replace(self, state=record.how)
 
 
 class Letters:
@@ -58,32 +45,32 @@ class Letters:
     """
 
     def __init__(self) -> None:
-        self._places: dict[str, dict[int, _Place]] = {}
+        self._places: dict[str, dict[int, Letter]] = {}
 
     def add(self, partition: int, record: DeadLetter | Settled) -> None:
         if isinstance(record, DeadLetter):
             places = self._places.setdefault(record.id, {})
             seen = places[partition].seen if partition in places else 0
-            places[partition] = _Place(record, seen + 1, "open")
+            places[partition] = Letter(record, seen + 1, "open", (partition,))
         else:  # the letter itself may have expired
             places = self._places.get(record.dead_letter_id, {})
-            if partition in places:
-                places[partition] = places[partition].settled(record)
+            if partition in places and places[partition].content.attempts <= record.attempts:
+                places[partition] = replace(places[partition], state=record.how)
 
     def all(self) -> list[Letter]:
         """Return each letter once, in the order of first appearance."""
-        return [_letter(places) for places in self._places.values()]
+        return [_joined(list(places.values())) for places in self._places.values()]
 
 
-def _letter(places: dict[int, _Place]) -> Letter:
-    states: list[State] = [place.state for place in places.values()]
+def _joined(places: Sequence[Letter]) -> Letter:
+    """Return a letter as all partitions have it."""
+    newest = max(places, key=lambda one: one.content.attempts)
+    states: list[State] = [one.state for one in places]
     return Letter(
-        content=max(
-            (place.newest for place in places.values()), key=lambda letter: letter.attempts
-        ),
-        seen=sum(place.seen for place in places.values()),
+        content=newest.content,
+        seen=sum(one.seen for one in places),
         state="open" if "open" in states else states[-1],
-        partitions=list(places),
+        partitions=[partition for one in places for partition in one.partitions],
     )
 
 

@@ -24,7 +24,7 @@ from streams.store.app.client import (
 from streams.store.app.reading import AmbiguousPrefix, LogTarget, read, reading
 from streams.store.app.requests import author_of
 from streams.store.cli import options
-from streams.store.cli.console import note, quoted, say, say_object
+from streams.store.cli.console import note, quoted, tell
 from streams.store.cli.replies import heard, places, published
 
 _TEXT_WIDTH = 80
@@ -71,11 +71,7 @@ def forget(
         raise options.UsageError(str(error)) from error
     if not (dry_run or later):
         asyncio.run(scrubbing.scrub(source, note))
-    if asking.as_json:
-        say_object(_json(forgot))
-    else:
-        for line in _told(forgot, dry_run=dry_run):
-            say(line)
+    tell(_told(forgot, dry_run=dry_run), _json(forgot), as_json=asking.as_json)
     require_decided(forgot.responses, wait)
     decided = decisions_of(forgot.responses)
     if any(isinstance(one, Marker) or is_out_of_date(one) for one in decided):
@@ -91,10 +87,8 @@ def scrub(
     """
     source = LogTarget.of_store(options.load(config, store=store))
     taken = asyncio.run(scrubbing.scrub(source, note))
-    if as_json:
-        say_object({"records": taken})
-    else:
-        say(f"records {taken:,} removed from the log; log and index are rewritten")
+    line = f"records {taken:,} removed from the log; log and index are rewritten"
+    tell([line], {"records": taken}, as_json=as_json)
 
 
 def export(
@@ -111,10 +105,10 @@ def export(
     found = read(where.source(), export_)
     if found is None:
         raise options.UnknownId(f"there is no tenant {tenant}: memsieve memory list")
-    if where.as_json:
-        say_object({"memories": found.memories, "decisions": found.decisions, "out": str(out)})
-    else:
-        say(f"memories {found.memories:,}, decisions {found.decisions:,} written to {out}")
+    memories, decisions = found
+    line = f"memories {memories:,}, decisions {decisions:,} written to {out}"
+    record = {"memories": memories, "decisions": decisions, "out": str(out)}
+    tell([line], record, as_json=where.as_json)
 
 
 def _wanted(identity: str | None, scope: str | None, tenant: str | None) -> ForgetTarget:

@@ -81,13 +81,9 @@ async def _decisions(reader: StoreReader, entries: Sequence[LoggedDecision]) -> 
     again = [f"{e.partition}/{e.offset}" for e in entries if isinstance(e.decision, Ignore)]
     if stories and again:
         yield ""
-        places = ", ".join(again[:_AGAIN_MAX]) + _beyond(again)
-        yield f"delivered again and ignored {len(again):,}x (partition/offset {places})"
-
-
-def _beyond(again: Sequence[str]) -> str:
-    rest = len(again) - _AGAIN_MAX
-    return f" and {rest:,} more" if rest > 0 else ""
+        places, rest = ", ".join(again[:_AGAIN_MAX]), len(again) - _AGAIN_MAX
+        beyond = f" and {rest:,} more" if rest > 0 else ""
+        yield f"delivered again and ignored {len(again):,}x (partition/offset {places}{beyond})"
 
 
 async def _memory(

@@ -26,7 +26,7 @@ from streams.recall.core.recall import BUDGET, LASTING_MAX, RECENT_MAX, PromptBl
 from streams.store.app.reading import LogTarget
 from streams.store.cli import options
 from streams.store.cli.conflicts import show_conflict
-from streams.store.cli.console import note, quoted, say, say_object
+from streams.store.cli.console import note, quoted, say, say_object, tell
 from streams.store.cli.options import UsageError
 from streams.store.core.counts import number
 from streams.store.core.suggestions import nothing_in
@@ -204,11 +204,8 @@ def _print_block(
             f"--budget {asked.budget}: without a single memory the prompt block takes "
             f"{made.tokens_min} tokens"
         )
-    if as_json:
-        say_object({**asked.model_dump(mode="json"), **made.as_json()})
-    else:
-        for line in made.text.split("\n"):
-            say(line)
+    record = {**asked.model_dump(mode="json"), **made.as_json()}
+    tell(made.text.split("\n"), record, as_json=as_json)
     if nothing is not None:
         note(nothing)
 

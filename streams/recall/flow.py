@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -13,9 +13,8 @@ from schemas.base import MemoryId, ScopeName
 from schemas.memories import Memory
 from streams.model.embedding import Vector, best_of_each
 from streams.model.merge import UNWORDED
-from streams.model.neighbours import StoredMemory
 from streams.model.policy import Act, JudgeName, MergeRule, Policy, Rules, WithoutVerdict
-from streams.model.ports import Embedder, NoAnswer, Query, WordingRequest
+from streams.model.ports import Embedder, Index, NoAnswer, Query, WordingRequest
 from streams.model.verdict import Judgement
 from streams.model.wordings import other_than_shown, texts_of
 from streams.recall.core.lexical import bm25, hybrid
@@ -49,12 +48,6 @@ _Versions: TypeAlias = tuple[tuple[MemoryId, int], ...]
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
-
-
-class Searchable(Protocol):
-    """The part of an index that a search needs."""
-
-    async def search(self, queries: Sequence[Query]) -> list[list[StoredMemory]]: ...
 
 
 @dataclass(frozen=True)
@@ -133,9 +126,7 @@ class Loader:
         self._texts = _Kept[_Versions, EntryText](bounds.kept_max)
         self._wordings = _Kept[_Versions, EntryText](bounds.kept_max)
 
-    async def load(
-        self, index: Searchable, embedder: Embedder, wanted: ScopeSearch
-    ) -> LoadedEntries:
+    async def load(self, index: Index, embedder: Embedder, wanted: ScopeSearch) -> LoadedEntries:
         """Return the entries nearest to the query; fetch more if repeats leave too few."""
         [query] = await embedder.embed([wanted.query])
         # One more than is shown tells whether a larger limit would show more.
@@ -159,7 +150,7 @@ class Loader:
         return await self._shown(made, scope, how, len(found))
 
     async def _search(
-        self, index: Searchable, wanted: ScopeSearch, query: Vector, fetch: int
+        self, index: Index, wanted: ScopeSearch, query: Vector, fetch: int
     ) -> list[Candidate]:
         """Return the nearest memories of the scope, the highest score first."""
         [stored] = await index.search([Query(wanted.scope, query, fetch, floor=-1.0)])

@@ -1,6 +1,5 @@
 """The review questions of a store or a cluster: reading, answering, and use as labels."""
 
-from dataclasses import dataclass
 from typing import get_args
 
 from pydantic import ValidationError
@@ -30,31 +29,11 @@ async def questions(reader: StoreReader) -> ReviewQuestions:
     return asked
 
 
-@dataclass(frozen=True)
-class Label:
-    """A person's verdict on two texts: the relation of the newer to the older."""
+async def labels(reader: StoreReader) -> list[dict[str, str]]:
+    """Return the answers in a log as labelled pairs, one per question, oldest first.
 
-    review_id: str
-    scope: str
-    newer: str
-    older: str
-    verdict: str
-
-    @property
-    def row(self) -> dict[str, str]:
-        """The labelled pair in the form that `evaluate` and `calibrate` read."""
-        return {
-            "id": self.review_id,
-            "a": self.newer,
-            "b": self.older,
-            "label": self.verdict,
-            "kind": "review",
-            "scope": self.scope,
-        }
-
-
-async def labels(reader: StoreReader) -> list[Label]:
-    """Return the answers in a log as labels, one per question, oldest first.
+    A pair is a row as `evaluate` and `calibrate` read it: what the person said of the texts, a the
+    newer and b the older.
 
     They are read from the decisions, which are kept forever. An answer that came too late is still
     a valid label, since it is about the texts that the person saw.
@@ -70,13 +49,14 @@ async def labels(reader: StoreReader) -> list[Label]:
         (identity, content_key(concerned[identity], memory.text)): memory.text
         for (identity, _), memory in (await reader.versions(sorted(concerned))).items()
     }
-    found: list[Label] = []
+    found: list[dict[str, str]] = []
     for answer in given:
         newer, older = (
             texts.get((one.memory_id, one.content_key)) for one in (answer.newer, answer.older)
         )
         if newer is not None and older is not None:
-            found.append(Label(answer.review_id, answer.scope, newer, older, answer.verdict))
+            texts_said = {"id": answer.review_id, "a": newer, "b": older, "label": answer.verdict}
+            found.append({**texts_said, "kind": "review", "scope": answer.scope})
     return found
 
 

@@ -23,7 +23,7 @@ from streams.store.app.embedding import chosen_for
 from streams.store.app.reading import LogTarget, read
 from streams.store.app.requests import author_of, open_client
 from streams.store.cli import asking, options
-from streams.store.cli.console import more, note, quoted, say, say_json, say_line, say_object
+from streams.store.cli.console import more, note, quoted, say, say_json, say_line, tell
 from streams.store.cli.replies import places
 from streams.store.core.counts import number
 
@@ -60,11 +60,7 @@ def show(
     """Show a question: both texts side by side, and why it is open."""
     source = where.to_read()
     question = _only(read(source, questions).all(), identity, source.place)
-    if where.as_json:
-        say_object(question_json(question))
-        return
-    for line in _told(question):
-        say(line)
+    tell(_told(question), question_json(question), as_json=where.as_json)
 
 
 def answer(
@@ -119,7 +115,7 @@ def export(
 ) -> None:
     """Write the answers as labelled pairs, for policy evaluate."""
     given = read(where.source(), labels)
-    rows = [label.row for label in given if options.below(label.scope, scope)]
+    rows = [row for row in given if options.below(row["scope"], scope)]
     if out is None:
         for row in rows:
             say_line(row)

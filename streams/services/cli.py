@@ -115,9 +115,5 @@ def _run(
 
     settings = options.load(config, kafka__bootstrap=kafka, service__port=port, **flags)
     log = log_lines(name)
-    roles = Roles(
-        deduplicates=name in {"deduplicator", "serve"},
-        writes=name in {"writer", "serve"},
-        extracts=extracts,
-    )
+    roles = Roles(name, extracts=extracts)
     asyncio.run(Service(settings, roles, report=log.info, warn=log.warning).run())

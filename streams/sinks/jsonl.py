@@ -73,10 +73,10 @@ class JsonlSink(FollowedSink):
             gone = _forgotten(changes)
             feed.blank(gone, size)
             lines = [_line(change, gone) for change in fresh]
-            feed.keep(_Level(reached=reached, size=feed.append(lines, size)))
+            feed.keep(FeedLevel(reached=reached, size=feed.append(lines, size)))
 
 
-class _Level(Record):
+class FeedLevel(Record):
     """A feed's log position and its size there; `reached` is None if it was only begun."""
 
     format: Literal[1] = 1
@@ -103,13 +103,13 @@ class _Feed:
         finally:
             os.close(lock)
 
-    def level(self) -> _Level | None:
+    def level(self) -> FeedLevel | None:
         """Return the level; None if none was kept.
 
         Raises NoStore if it cannot be read, or if the feed does not match it.
         """
         try:
-            level = _Level.model_validate_json(self._level.read_bytes(), strict=True)
+            level = FeedLevel.model_validate_json(self._level.read_bytes(), strict=True)
         except FileNotFoundError:
             return None
         except ValidationError as error:
@@ -118,11 +118,11 @@ class _Feed:
             raise NoStore(f"{self._lines} was cut or changed: delete it and its level, {_ANEW}")
         return level
 
-    def begin(self) -> _Level:
+    def begin(self) -> FeedLevel:
         """Claim the feed before its first byte. Raises NoStore if there is one already."""
         if self._lines.exists():
             raise NoStore(f"{self._lines} has no level file: move it away, {_ANEW}")
-        level = _Level(reached=None, size=0)
+        level = FeedLevel(reached=None, size=0)
         self.keep(level)
         return level
 
@@ -151,7 +151,7 @@ class _Feed:
             lines.flush()
             os.fsync(lines.fileno())
 
-    def keep(self, level: _Level) -> None:
+    def keep(self, level: FeedLevel) -> None:
         """Replace the level durably."""
         unfinished = self._level.with_suffix(".unfinished")
         with unfinished.open("wb") as file:

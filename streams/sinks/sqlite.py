@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import astuple
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,7 @@ WHERE excluded.version > memories.version
 
 _LEVEL = 'SELECT "offset", epoch_offset, epoch_owner, next_event FROM levels WHERE partition = :partition'
 _RAISE_LEVEL = """
-INSERT INTO levels VALUES (:partition, :offset, :epoch_offset, :epoch_owner, :next_event)
+INSERT INTO levels VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (partition) DO UPDATE SET
   "offset" = excluded."offset", epoch_offset = excluded.epoch_offset,
   epoch_owner = excluded.epoch_owner, next_event = excluded.next_event
@@ -137,7 +138,9 @@ class SqliteSink(FollowedSink):
         with self._opened() as db, _transaction(db):
             self._require_what_was_told(partition, _read_level(db, partition))
             db.executemany(_PUT, rows)
-            db.execute(_RAISE_LEVEL, _level_row(partition, reached))
+            epoch = (None, None) if reached.epoch is None else astuple(reached.epoch)
+            level = (partition, reached.offset, *epoch, reached.next_event)
+            db.execute(_RAISE_LEVEL, level)
         if any(change.memory.status is Standing.FORGOTTEN for change in changes):
             self._let_go()
 
@@ -258,16 +261,6 @@ def reached(row: Sequence[Any]) -> ReadPosition:
     offset, epoch_offset, epoch_owner, next_event = row
     epoch = None if epoch_offset is None else Epoch(epoch_offset, epoch_owner)
     return ReadPosition(offset, epoch, next_event)
-
-
-def _level_row(partition: int, reached: ReadPosition) -> dict[str, Any]:
-    return {
-        "partition": partition,
-        "offset": reached.offset,
-        "epoch_offset": None if reached.epoch is None else reached.epoch.offset,
-        "epoch_owner": None if reached.epoch is None else reached.epoch.owner,
-        "next_event": reached.next_event,
-    }
 
 
 def columns(memory: Memory) -> dict[str, Any]:

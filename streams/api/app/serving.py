@@ -12,10 +12,10 @@ from streams.memory.app.lifecycle import Lifecycle
 from streams.memory.app.opening import open_lifecycle
 from streams.services.world.health import endpoints
 from streams.services.world.serving import serving
-from streams.services.world.signals import stop_signal
 from streams.store.app.reading import LogTarget
 from streams.store.app.settings import Settings
 from streams.store.world.metrics import ApiMetrics
+from streams.store.world.signals import stop_signal
 
 Build: TypeAlias = Callable[[Lifecycle, access.Access, ApiMetrics], Awaitable[ASGIApp]]
 """Makes an app that asks whoever comes for a token, and counts what it answers."""

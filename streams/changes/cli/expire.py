@@ -13,7 +13,7 @@ from streams.store.app.client import require_decided
 from streams.store.app.reading import StoreReader, read
 from streams.store.app.requests import author_of
 from streams.store.cli import options
-from streams.store.cli.console import more, note, quoted, say, say_object
+from streams.store.cli.console import more, note, quoted, say, tell
 from streams.store.cli.replies import heard
 
 _WHY = {
@@ -70,12 +70,10 @@ def _list(endings: Sequence[Retirement], limit: int | None) -> None:
 
 
 def _tell(counts: dict[str, int], endings: Sequence[Retirement], *, as_json: bool) -> None:
-    if as_json:
-        found: list[dict[str, Any]] = [
-            {"memory_id": one.memory.id, "scope": one.memory.scope, "reason": one.reason}
-            for one in endings
-        ]
-        reasons = Counter(one.reason for one in endings)
-        say_object({**counts, "reasons": dict(reasons), "memories": found})
-        return
-    say(", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items()))
+    found: list[dict[str, Any]] = [
+        {"memory_id": one.memory.id, "scope": one.memory.scope, "reason": one.reason}
+        for one in endings
+    ]
+    reasons = Counter(one.reason for one in endings)
+    line = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items())
+    tell([line], {**counts, "reasons": dict(reasons), "memories": found}, as_json=as_json)

@@ -13,7 +13,7 @@ from streams.changes.core.history import MemoryVersion, differences, said_by, st
 from streams.stage.core.explain import why
 from streams.store.app.reading import StoreReader, read
 from streams.store.cli import options
-from streams.store.cli.console import quoted, say, say_object
+from streams.store.cli.console import quoted, tell
 
 _TEXT_WIDTH = 80
 
@@ -27,11 +27,7 @@ def history(
 ) -> None:
     """Show a memory's versions, with authors, reasons and sources."""
     told = read(where.to_read(), partial(_history, beginning=identity))
-    if where.as_json:
-        say_object(_as_json(told))
-        return
-    for line in _lines(told):
-        say(line)
+    tell(_lines(told), _as_json(told), as_json=where.as_json)
 
 
 async def _history(reader: StoreReader, beginning: str) -> MemoryLineage:

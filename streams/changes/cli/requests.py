@@ -27,7 +27,7 @@ from streams.store.app.cluster_client import watched
 from streams.store.app.reading import LogTarget, StoreReader, read, reading
 from streams.store.app.requests import author_of, open_client, request
 from streams.store.cli import options
-from streams.store.cli.console import note, say, say_object
+from streams.store.cli.console import note, tell
 from streams.store.cli.replies import decision_json, heard, places, published
 
 Identity = Annotated[
@@ -135,11 +135,9 @@ def _show(
 ) -> None:
     """Show `lines`, by default each decision with its reason. Raises as `ask` does."""
     decided = decisions_of(responses)
-    if asking.as_json:
-        say_object({"decisions": [*map(decision_json, decided)], **published(responses)})
-    else:
-        for line in [*(_told(decided) if lines is None else lines), *places(responses)]:
-            say(line)
+    shown = [*(_told(decided) if lines is None else lines), *places(responses)]
+    record = {"decisions": [*map(decision_json, decided)], **published(responses)}
+    tell(shown, record, as_json=asking.as_json)
     require_decided(responses, asking.wait)
     if decided and _changes_nothing(decided[0]):
         raise options.UsageError(f"nothing changed: {why(decided[0])}")

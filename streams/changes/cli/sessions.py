@@ -1,5 +1,6 @@
 """`memsieve memory sessions`: the decisions of each session of an agent, and the end of one."""
 
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Annotated
 
@@ -13,7 +14,7 @@ from streams.store.app.client import require_decided
 from streams.store.app.reading import StoreReader, read
 from streams.store.app.requests import author_of
 from streams.store.cli import options
-from streams.store.cli.console import more, note, say, say_json, say_object
+from streams.store.cli.console import more, note, say, say_json, tell
 from streams.store.cli.replies import heard
 from streams.store.core.suggestions import alike
 
@@ -70,7 +71,8 @@ def end(
     if not requests and (lacking := read(source, partial(_lacking, session=session, scope=scope))):
         note(lacking)
     counts = {"ended": done.ended, "stay": done.stay}
-    _tell(session, counts | ({"asked": done.asked} if done.waiting else {}), asking.as_json)
+    counts |= {"asked": done.asked} if done.waiting else {}
+    tell(_lines(counts), {"session": session, **counts}, as_json=asking.as_json)
     require_decided(done.waiting, wait)
 
 
@@ -92,14 +94,11 @@ async def _lacking(reader: StoreReader, session: str, scope: str | None) -> str 
     return f"no session {session}" + (f"; others are: {', '.join(others)}" if others else "")
 
 
-def _tell(session: str, counts: dict[str, int], as_json: bool) -> None:  # noqa: FBT001 - an option
-    if as_json:
-        say_object({"session": session, **counts})
-        return
+def _lines(counts: Mapping[str, int]) -> Iterator[str]:
     means = {
         "ended": "ephemeral memories of this session only",
         "stay": "pinned, or changed meanwhile",
         "asked": "requested; the services have not decided yet",
     }
     for name, count in counts.items():
-        say(f"{name:<7}{count:>8,}   {means[name]}")
+        yield f"{name:<7}{count:>8,}   {means[name]}"

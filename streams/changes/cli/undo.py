@@ -20,7 +20,7 @@ from streams.store.app.cluster_client import watched
 from streams.store.app.reading import AmbiguousPrefix, LogTarget, reading
 from streams.store.app.requests import author_of, open_client
 from streams.store.cli import options
-from streams.store.cli.console import note, quoted, say, say_object
+from streams.store.cli.console import note, quoted, tell
 from streams.store.cli.replies import decision_json, heard, places, published
 
 _TEXT_WIDTH = 80
@@ -57,11 +57,7 @@ def undo(
         raise options.UsageError(str(error)) from error
     if told is None:
         raise options.UnknownId(f"no decision has the id {decision}: memsieve decisions")
-    if asking.as_json:
-        say_object(told.as_json)
-    else:
-        for line in told.lines:
-            say(line)
+    tell(told.lines, told.as_json, as_json=asking.as_json)
     require_decided(told.responses, wait)
     if told.decided and isinstance(told.decided[0], Ignore | Marker):
         raise options.UsageError(f"nothing was undone: {why(told.decided[0])}")

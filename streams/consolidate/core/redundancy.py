@@ -1,10 +1,10 @@
 """Statistics of a store: near-duplicates that remain, growth, removals and supersession chains."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,14 @@ class Crowding:
     pairs: Counter[float] = field(default_factory=Counter[float])
     near: Counter[float] = field(default_factory=Counter[float])
 
+    @classmethod
+    def of(cls, scopes: Iterable[Sequence[Vector]]) -> Self:
+        """Return that of memories, given the unit vectors of each scope."""
+        crowding = cls()
+        for vectors in scopes:
+            crowding.add(vectors)
+        return crowding
+
     def add(self, vectors: Sequence[Vector]) -> None:
         """Count the pairs of a scope, given its unit vectors; thresholds are inclusive."""
         count = len(vectors)
@@ -65,31 +73,6 @@ class Crowding:
             self.pairs[threshold] += int(np.count_nonzero(above))
             near[threshold][start : start + len(rows)] |= above.any(axis=1)
             near[threshold][start:] |= above.any(axis=0)
-
-
-@dataclass
-class DailyGrowth:
-    """The number of memories day by day, by event time."""
-
-    events: Counter[date] = field(default_factory=Counter[date])
-    born: Counter[date] = field(default_factory=Counter[date])
-    retired: Counter[date] = field(default_factory=Counter[date])
-
-    def add(self, decision: Change | Revision, made: int, retired: int) -> None:
-        """Count a decision that created `made` memories and retired `retired`."""
-        day = decision.event.occurred_at.date()
-        self.events[day] += isinstance(decision.event, Remember)
-        self.born[day] += made
-        self.retired[day] += retired
-
-    def days(self) -> Iterable[tuple[date, int, int, int]]:
-        """Yield each day with its cumulative events, memories and live memories."""
-        events = born = retired = 0
-        for day in sorted(self.events):
-            events += self.events[day]
-            born += self.born[day]
-            retired += self.retired[day]
-            yield day, events, born, born - retired
 
 
 @dataclass
@@ -139,20 +122,22 @@ class Removal:
 class LogStatistics:
     """The statistics of a log's decisions: growth, and removal overall and by scope."""
 
-    growth: DailyGrowth = field(default_factory=DailyGrowth)
     overall: Removal = field(default_factory=Removal)
     scopes: dict[ScopeName, Removal] = field(default_factory=dict[ScopeName, Removal])
+    _days: dict[date, Counter[str]] = field(default_factory=dict[date, Counter[str]])
     _live: dict[MemoryId, bool] = field(default_factory=dict[MemoryId, bool])
 
     def add(self, decision: Change | Revision) -> None:
         """Count the next decision that changed the store."""
         made, retired = self._changed(decision)
-        self.growth.add(decision, made, retired)
+        said = isinstance(decision.event, Remember)
+        day = self._days.setdefault(decision.event.occurred_at.date(), Counter())
+        day.update(events=said, made=made, retired=retired)
         for removal in (
             self.overall,
             self.scopes.setdefault(decision.event.scope, Removal()),
         ):
-            removal.events += isinstance(decision.event, Remember)
+            removal.events += said
             removal.live += made - retired
             removal.retiring += retired > 0
 
@@ -166,6 +151,13 @@ class LogStatistics:
             retired += before is not False and not after
             self._live[identity] = after
         return made, retired
+
+    def days(self) -> Iterator[tuple[date, int, int, int]]:
+        """Yield each day, by event time, with the events, memories and live memories until then."""
+        total = Counter[str]()
+        for day in sorted(self._days):
+            total.update(self._days[day])
+            yield day, total["events"], total["made"], total["made"] - total["retired"]
 
     def worst(self, events_min: int) -> list[tuple[ScopeName, Removal]]:
         """Return the scopes with at least `events_min` events, highest removal rate first."""
@@ -193,11 +185,11 @@ def supersession(memories: Mapping[MemoryId, Memory]) -> Supersession:
     for identity, memory in memories.items():
         if memory.superseded is None or memory.superseded.by is None:
             continue
-        depth = _depth(identity, memories)
-        if depth is None:
+        *before, last = chain(identity, memories)
+        if last.superseded is not None and last.superseded.by is not None:
             lost.append(identity)
         else:
-            depths.append(depth)
+            depths.append(len(before))
     return Supersession(
         superseded=len(depths) + len(lost),
         depth_max=max(depths, default=0),
@@ -206,14 +198,15 @@ def supersession(memories: Mapping[MemoryId, Memory]) -> Supersession:
     )
 
 
-def _depth(identity: MemoryId, memories: Mapping[MemoryId, Memory]) -> int | None:
-    """Return the steps to a live or ended memory; None if the chain is broken or has a cycle."""
-    depth, seen = 0, set[MemoryId]()
-    while identity in memories and identity not in seen:
-        memory = memories[identity]
+def chain(identity: MemoryId, memories: Mapping[MemoryId, Memory]) -> list[Memory]:
+    """Return a memory, and each that superseded the one before it.
+
+    The last one is live or has ended, unless the chain is broken or has a cycle.
+    """
+    found: dict[MemoryId, Memory] = {}
+    while identity in memories and identity not in found:
+        memory = found[identity] = memories[identity]
         if memory.superseded is None or memory.superseded.by is None:
-            return depth
-        seen.add(identity)
+            break
         identity = memory.superseded.by
-        depth += 1
-    return None
+    return list(found.values())

@@ -19,12 +19,11 @@ from schemas.memories import Memory
 from streams.clock.system import SystemClock
 from streams.consolidate.app.consolidated import ConsolidationPass
 from streams.consolidate.app.consolidating import Consolidation, ScopeSelection
-from streams.consolidate.core.redundancy import THRESHOLDS, Crowding, Removal
+from streams.consolidate.core.redundancy import THRESHOLDS, Crowding, Removal, chain
 from streams.consolidate.world import Passes
 from streams.dedupe_store.core import ColumnAssignment, event_of, name_of, written
 from streams.model.bands import Bands
 from streams.model.embedding import Vector
-from streams.model.neighbours import StoredMemory
 from streams.model.policy import Policy
 from streams.store.app.client import decisions_of
 from streams.store.app.dry_run import DecidingDependencies, DryRunClient, for_repeats
@@ -151,11 +150,13 @@ async def dedupe(
         SystemClock(),
     ).run(ScopeSelection(now=True))
     stored = {one.memory.id: one async for one in (await client.index()).scan()}
+    memories = {identity: one.memory for identity, one in stored.items()}
     standing: dict[MemoryId, list[DedupeRow]] = {}
     unmade: list[DedupeRow] = []
     for (row, _), decision in zip(said, decided, strict=True):
         if isinstance(decision, Change):
-            standing.setdefault(_stands(decision.memory.id, stored), []).append(row)
+            stands = chain(decision.memory.id, memories)[-1]
+            standing.setdefault(stands.id, []).append(row)
         else:
             unmade.append(replace(row, said=Unreadable("its decision is too large")))
     groups = [
@@ -182,28 +183,15 @@ def _read(content: Mapping[str, Any], columns: ColumnAssignment, number: int) ->
         return DedupeRow(number, content, error)
 
 
-def _stands(identity: MemoryId, stored: Mapping[MemoryId, StoredMemory]) -> MemoryId:
-    """Return the live memory that now stands for a memory: the end of its supersession chain."""
-    superseded = stored[identity].memory.superseded
-    while superseded is not None and superseded.by is not None:
-        identity = superseded.by
-        superseded = stored[identity].memory.superseded
-    return identity
-
-
 def _kept(memory: Memory, rows: Sequence[DedupeRow]) -> DedupeRow:
     """Return the newest row with the memory's text; if no row has it, the newest row."""
-    newest_first = sorted(rows, key=lambda row: (_said_at(row), row.number), reverse=True)
-    says_it = (
-        row
-        for row in newest_first
-        if isinstance(row.said, Remember) and row.said.text == memory.text
-    )
-    return next(says_it, newest_first[0])
 
+    def rank(row: DedupeRow) -> tuple[bool, float, int]:
+        if not isinstance(row.said, Remember):
+            return False, 0.0, row.number
+        return row.said.text == memory.text, row.said.occurred_at.timestamp(), row.number
 
-def _said_at(row: DedupeRow) -> float:
-    return row.said.occurred_at.timestamp() if isinstance(row.said, Remember) else 0.0
+    return max(rows, key=rank)
 
 
 async def _crowding(events: Sequence[Remember], means: DecidingDependencies) -> Crowding:
@@ -211,7 +199,5 @@ async def _crowding(events: Sequence[Remember], means: DecidingDependencies) -> 
     by_scope: dict[ScopeName, list[str]] = {}
     for event in events:
         by_scope.setdefault(event.scope, []).append(event.text)
-    crowding = Crowding()
-    for texts in by_scope.values():
-        crowding.add([one.vector for one in await means.embedder.embed(texts)])
-    return crowding
+    embedded = [await means.embedder.embed(texts) for texts in by_scope.values()]
+    return Crowding.of([one.vector for one in of_scope] for of_scope in embedded)

@@ -1,7 +1,6 @@
 """Export of everything a log holds on a tenant, for example before it is forgotten."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from schemas.base import MemoryId
@@ -17,19 +16,10 @@ from streams.store.app.reading import StoreReader
 _UNFINISHED = ".unfinished"
 
 
-@dataclass(frozen=True)
-class TenantExport:
-    """What was written of a tenant, and where."""
-
-    directory: Path
-    memories: int
-    decisions: int
-
-
-async def export(reader: StoreReader, wanted: str, directory: Path) -> TenantExport | None:
+async def export(reader: StoreReader, wanted: str, directory: Path) -> tuple[int, int] | None:
     """Write a tenant's memories, including retired ones, and its decisions as JSON Lines.
 
-    Returns None, and writes nothing, if there is no such tenant. Raises Unusable if the files exist
+    Returns how many of both, or None, and writes nothing, if there is no such tenant. Raises Unusable if the files exist
     or cannot be written.
     """
     state, decisions = dict[MemoryId, StoredMemory](), list[OnEvent]()
@@ -46,7 +36,7 @@ async def export(reader: StoreReader, wanted: str, directory: Path) -> TenantExp
         "memories.jsonl": (stored.memory.model_dump_json().encode() for stored in memories),
     }
     _write(directory, files)
-    return TenantExport(directory, len(memories), len(decisions))
+    return len(memories), len(decisions)
 
 
 def _write(directory: Path, files: Mapping[str, Iterable[bytes]]) -> None:

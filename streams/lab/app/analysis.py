@@ -69,7 +69,7 @@ async def of_store(reader: StoreReader) -> Analysis:
             models |= {embedding.model for embedding in embeddings(decision)}
     state = await reader.state()
     live = [stored for stored in state.values() if stored.memory.live]
-    by_scope: dict[ScopeName, list[Vector]] = {}
+    by_scope = dict[ScopeName, list[Vector]]()
     for stored in live:
         if stored.vector is not None:
             by_scope.setdefault(stored.memory.scope, []).append(stored.vector)
@@ -79,7 +79,7 @@ async def of_store(reader: StoreReader) -> Analysis:
         model=", ".join(sorted(models)),
         scopes=len(by_scope),
         memories=len(state),
-        crowding=await asyncio.to_thread(_crowding, by_scope),
+        crowding=await asyncio.to_thread(Crowding.of, by_scope.values()),
         history=history,
         chains=supersession({identity: stored.memory for identity, stored in state.items()}),
         observations=sum(seen) / len(seen) if seen else None,
@@ -90,7 +90,7 @@ async def of_file(
     source: FileSource, embedder: Embedder, *, batch_records: int, done: Callable[[int], None]
 ) -> Analysis:
     """Analyse rows or events as if each were a memory. Raises Unmeasurable at a bad row."""
-    by_scope: dict[ScopeName, list[Vector]] = {}
+    by_scope = dict[ScopeName, list[Vector]]()
     rows = 0
     events = _events(source)
     while batch := list(islice(events, batch_records)):
@@ -104,15 +104,8 @@ async def of_file(
         model=embedder.model,
         scopes=len(by_scope),
         memories=rows,
-        crowding=await asyncio.to_thread(_crowding, by_scope),
+        crowding=await asyncio.to_thread(Crowding.of, by_scope.values()),
     )
-
-
-def _crowding(by_scope: dict[ScopeName, list[Vector]]) -> Crowding:
-    crowding = Crowding()
-    for vectors in by_scope.values():
-        crowding.add(vectors)
-    return crowding
 
 
 def _events(source: FileSource) -> Iterator[Remember]:
@@ -136,7 +129,7 @@ def _pairs(crowding: Crowding, threshold: float) -> dict[str, Any]:
 def _growth(history: LogStatistics) -> dict[str, Any]:
     days = [
         {"day": day.isoformat(), "events": events, "memories": memories, "live": live}
-        for day, events, memories, live in history.growth.days()
+        for day, events, memories, live in history.days()
     ]
     return {
         "days": days,

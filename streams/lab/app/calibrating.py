@@ -114,13 +114,13 @@ async def answered(reader: StoreReader) -> list[LabelledPair]:
         )
     return [
         pair_of(
-            one.row,
-            Truth(one.verdict),
-            place=f"{reader.place}: review {one.review_id}",
+            row,
+            Truth(row["label"]),
+            place=f"{reader.place}: review {row['id']}",
             set_="answers",
             number=number,
         )
-        for number, one in enumerate(given, start=1)
+        for number, row in enumerate(given, start=1)
     ]
 
 

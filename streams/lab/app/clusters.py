@@ -8,6 +8,7 @@ import numpy as np
 from schemas.base import DecisionId, MemoryId, ScopeName
 from schemas.decisions import Change, Ignore, Insert, Merge, Reinforce, Replace
 from schemas.memories import Memory
+from streams.consolidate.core.redundancy import chain
 from streams.lab.app.evaluated import EvaluatedRow, Item
 from streams.lab.app.labelled import LabelledEvent
 from streams.lab.core.grading import (
@@ -83,8 +84,9 @@ class Clusters:
 
     def rows(self) -> list[EvaluatedRow]:
         """Return the rows, each in the cluster of the live memory that stands for it at the end."""
+        memories = {identity: stored.memory for identity, stored in self._state.items()}
         return [
-            replace(row, items=(Item(row.label, self._successor(ended), cosine.found),))
+            replace(row, items=(Item(row.label, chain(ended, memories)[-1].id, cosine.found),))
             for row, ended, cosine in self._rows
         ]
 
@@ -162,13 +164,3 @@ class Clusters:
         self._facts[identity] = facts
         for fact in facts:
             self._stated.setdefault((scope, fact), set()).add(identity)
-
-    def _successor(self, identity: MemoryId) -> str:
-        """Return the live memory that superseded a memory; the last one known if none is live."""
-        seen = {identity}
-        while (superseded := self._state[identity].memory.superseded) is not None:
-            if superseded.by is None or superseded.by in seen or superseded.by not in self._state:
-                break
-            identity = superseded.by
-            seen.add(identity)
-        return identity

@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 from streams.maintain.app.optimising import optimise
 from streams.store.cli import options
-from streams.store.cli.console import note, say, say_object
+from streams.store.cli.console import note, tell
 
 
 def optimize(
@@ -22,9 +22,9 @@ def optimize(
     settings = options.load(config, store=store)
     note("building graphs for scopes of about 7,000 memories or more; this may take minutes")
     done = asyncio.run(optimise(settings))
-    if as_json:
-        say_object(asdict(done))
-    elif done.built:
-        say(f"graphs cover {done.in_graphs:,} of {done.memories:,} memories")
-    else:
-        say(f"nothing to do: no scope of the {done.memories:,} memories has grown enough")
+    line = (
+        f"graphs cover {done.in_graphs:,} of {done.memories:,} memories"
+        if done.built
+        else f"nothing to do: no scope of the {done.memories:,} memories has grown enough"
+    )
+    tell([line], asdict(done), as_json=as_json)

@@ -29,10 +29,10 @@ from streams.mcp.app.tools import AUTHOR, TOOLS, Answer, Call, Tool
 from streams.memory.app.memory_store import MemoryStore
 from streams.memory.app.opening import open_memories
 from streams.services.world.serving import serving
-from streams.services.world.signals import stop_signal
 from streams.store.app.failures import UsageError, failure_of
 from streams.store.app.reading import LogTarget
 from streams.store.app.settings import Settings
+from streams.store.world.signals import stop_signal
 
 Log = Callable[..., None]
 """Takes a line and its fields, as structlog's loggers do."""

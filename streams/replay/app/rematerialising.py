@@ -51,16 +51,13 @@ async def rebuild_sinks(
 ) -> RebuildResult:
     """Write the memories as they were before `until`, or the current ones, into new sinks."""
     scratch = ExactIndex()
-    async with opened(target) as log, wiring.sinks(wanted, _unheard) as sinks:
+    # A note is not heard: a new copy holds nothing that a person could have edited.
+    async with opened(target) as log, wiring.sinks(wanted, lambda _: None) as sinks:
         for sink in sinks:
             await _require_new(sink, await log.partitions(DECISIONS.name))
         goals = await _goals(log, until)
         await _follow(log, goals, scratch, sinks, report)
         return RebuildResult(", ".join(sink.name for sink in sinks), await scratch.count())
-
-
-def _unheard(note: str) -> None:
-    """Discard a note: a new copy holds nothing that a person could have edited."""
 
 
 async def _rebuild_store(target: LogTarget, report: Report) -> RebuildResult:

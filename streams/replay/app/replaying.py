@@ -126,13 +126,37 @@ class Redecision:
             await asyncio.sleep(max(0.0, self._started + due - time.perf_counter()))
 
 
+class LogComparison:
+    """Compares two logs that decided on the same events, as far as the second has progressed."""
+
+    def __init__(self, before: Log, after: Log) -> None:
+        self._before = before
+        self._after = after
+        self._pasts: dict[int, tuple[PastDecisions, PastDecisions]] = {}
+        self.differences = DecisionDifferences()
+
+    async def run(self, told: Callable[[DecisionDifference], None] = lambda _: None) -> None:
+        """Compare the decisions since the last call; `told` receives each difference."""
+        for partition in range(await self._after.partitions(DECISIONS.name)):
+            before, after = self._pasts.setdefault(
+                partition,
+                (PastDecisions(self._before, partition), PastDecisions(self._after, partition)),
+            )
+            while page := await after.page():
+                for logged in page:
+                    known = await before.of(logged.decision.source.offset)
+                    difference = self.differences.compare(known, logged.decision)
+                    if difference is not None:
+                        told(difference)
+
+
 @dataclass(frozen=True)
 class Replay:
-    """An open replay: the log it reads, the work to do, and the target log."""
+    """An open replay: the log it reads, the work to do, and what that decides otherwise."""
 
     source: Log
     work: Redecision
-    target: Log
+    comparison: LogComparison
 
 
 @asynccontextmanager
@@ -174,7 +198,7 @@ async def replay(
         (target / "replay.json").write_bytes(_BEGUN.dump_json(begun, indent=2))
         work = Redecision(source, pipeline, vectors, plan, batch_records=settings.run.batch_records)
         made = await stack.enter_async_context(opened(LogTarget.of_store(wanted)))
-        yield Replay(source, work, made)
+        yield Replay(source, work, LogComparison(source, made))
 
 
 def _forget_settings(log: LogTarget) -> ForgetSettings:
@@ -199,30 +223,6 @@ def _require_begun_as(into: Path, wanted: ReplayIdentity) -> None:
             f"{into} was started with another {' and '.join(differing)}: give the same command "
             "again, or another --into"
         )
-
-
-class LogComparison:
-    """Compares two logs that decided on the same events, as far as the second has progressed."""
-
-    def __init__(self, before: Log, after: Log) -> None:
-        self._before = before
-        self._after = after
-        self._pasts: dict[int, tuple[PastDecisions, PastDecisions]] = {}
-        self.differences = DecisionDifferences()
-
-    async def run(self, told: Callable[[DecisionDifference], None] = lambda _: None) -> None:
-        """Compare the decisions since the last call; `told` receives each difference."""
-        for partition in range(await self._after.partitions(DECISIONS.name)):
-            before, after = self._pasts.setdefault(
-                partition,
-                (PastDecisions(self._before, partition), PastDecisions(self._after, partition)),
-            )
-            while page := await after.page():
-                for logged in page:
-                    known = await before.of(logged.decision.source.offset)
-                    difference = self.differences.compare(known, logged.decision)
-                    if difference is not None:
-                        told(difference)
 
 
 async def count(source: Log) -> int:

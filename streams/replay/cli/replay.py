@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,7 @@ from streams.replay.core import DecisionDifferences
 from streams.store.app.reading import LogTarget, opened
 from streams.store.app.setting_groups import SinkSettings
 from streams.store.cli import options
-from streams.store.cli.console import note, say, say_object
+from streams.store.cli.console import note, say_object, tell
 from streams.store.cli.progress import Meter
 from streams.store.flow.past import Selection
 
@@ -52,10 +53,8 @@ def rematerialise(
         )
         rebuilt = asyncio.run(work)
     seconds = round(time.perf_counter() - started, 3)
-    if where.as_json:
-        say_object({"place": rebuilt.place, "memories": rebuilt.memories, "seconds": seconds})
-    else:
-        say(f"{rebuilt.place}: {rebuilt.memories:,} memories, in {seconds:,.1f} s")
+    line = f"{rebuilt.place}: {rebuilt.memories:,} memories, in {seconds:,.1f} s"
+    tell([line], {**asdict(rebuilt), "seconds": seconds}, as_json=where.as_json)
 
 
 def redecide(
@@ -133,9 +132,8 @@ async def _redecide(
         total = await count(open_.source)
         with Meter("events") as meter:
             await open_.work.run(lambda done: meter.advance(done, total))
-        comparison = LogComparison(open_.source, open_.target)
-        await comparison.run()
-    return comparison.differences, time.perf_counter() - started
+        await open_.comparison.run()
+    return open_.comparison.differences, time.perf_counter() - started
 
 
 def _other(source: LogTarget, store: Path | None, run: str | None) -> LogTarget:

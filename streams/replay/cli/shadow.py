@@ -1,20 +1,20 @@
 """`memsieve policy shadow`: reports where another policy would decide differently."""
 
 import asyncio
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from streams.replay.app.replaying import LogComparison, Replay, ReplayPlan, replay
+from streams.replay.app.replaying import Replay, ReplayPlan, replay
 from streams.replay.cli.differences import one_as_json, show, show_one
 from streams.replay.core import DecisionDifference
 from streams.store.app.reading import LogTarget
 from streams.store.cli import options
 from streams.store.cli.console import note, say_line
 from streams.store.flow.past import Selection
+from streams.store.world.signals import stop_signal
 
 _LOOK_SECONDS = 0.5
 
@@ -50,31 +50,23 @@ async def _shadow(source: LogTarget, plan: ReplayPlan, into: Path | None, *, as_
             show_one(difference)
 
     async with replay(source, plan, into, report=note) as open_:
-        comparison = LogComparison(open_.source, open_.target)
         note("deciding alongside the live policy; Ctrl-C ends it")
-        await _follow(open_, comparison, told)
+        await _follow(open_, told)
     if not as_json:
-        show(comparison.differences)
+        show(open_.comparison.differences)
 
 
-async def _follow(
-    open_: Replay, comparison: LogComparison, told: Callable[[DecisionDifference], None]
-) -> None:
+async def _follow(open_: Replay, told: Callable[[DecisionDifference], None]) -> None:
     """Work and compare until somebody asks to stop; raise what ended the work."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    working = asyncio.create_task(open_.work.run(lambda _: None))
-    stopped = asyncio.create_task(stop.wait())
-    while not stopped.done() and not working.done():
-        await asyncio.wait(
-            {working, stopped}, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED
-        )
-        await comparison.run(told)
-    stopped.cancel()
-    if working.done():
-        working.result()
-    working.cancel()
-    await asyncio.gather(working, return_exceptions=True)
-    await comparison.run(told)
+    with stop_signal() as stop:
+        working = asyncio.create_task(open_.work.run(lambda _: None))
+        while not stop.done() and not working.done():
+            await asyncio.wait(
+                {working, stop}, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            )
+            await open_.comparison.run(told)
+        if working.done():
+            working.result()
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+        await open_.comparison.run(told)

@@ -8,11 +8,11 @@ from streams.consolidate.app.consolidated import ConsolidationPass
 from streams.consolidate.app.consolidating import ScopeSelection, consolidation
 from streams.model.ports import Transient
 from streams.services.world.health import endpoints
-from streams.services.world.signals import stop_signal
 from streams.store.app import wiring
 from streams.store.app.reading import LogTarget
 from streams.store.app.settings import Settings
 from streams.store.world.metrics import ConsolidationMetrics
+from streams.store.world.signals import stop_signal
 
 
 class Consolidator:

@@ -27,7 +27,6 @@ from streams.model.policy import Policy
 from streams.model.ports import Embedder, Index, Process, Sink, Transient
 from streams.services.app.status import ServiceStatus, TopicConsumer
 from streams.services.world.health import endpoints
-from streams.services.world.signals import stop_signal
 from streams.stage.flow.deduplicate import Deduplicator
 from streams.stage.flow.judging import Judging
 from streams.stage.flow.partition_owner import PartitionOwner
@@ -36,6 +35,7 @@ from streams.stage.flow.writer import Writer, restore
 from streams.store.app import policies, wiring
 from streams.store.app.settings import InvalidSettings, Settings
 from streams.store.world.metrics import MeasuredEmbedder, Metrics
+from streams.store.world.signals import stop_signal
 
 Answer = TypeVar("Answer")
 
@@ -49,24 +49,22 @@ once a second. A flush blocks every decision of this process."""
 
 @dataclass(frozen=True)
 class Roles:
-    """The roles of a process, at least one."""
+    """The roles of a process; `service` is the command that runs it."""
 
-    deduplicates: bool = False
-    writes: bool = False
-    extracts: bool = False
+    service: str
+    extracts: bool
+
+    @property
+    def deduplicates(self) -> bool:
+        return self.service in {"deduplicator", "serve"}
+
+    @property
+    def writes(self) -> bool:
+        return self.service in {"writer", "serve"}
 
     @property
     def handles_decisions(self) -> bool:
         return self.deduplicates or self.writes
-
-    @property
-    def service(self) -> str:
-        """The command that runs a process of these roles."""
-        if self.deduplicates and self.writes:
-            return "serve"
-        if self.deduplicates:
-            return "deduplicator"
-        return "writer" if self.writes else "extractor"
 
 
 class Service:

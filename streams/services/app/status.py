@@ -44,7 +44,12 @@ class ServiceStatus:
         """Return what keeps the service from full operation, by part."""
         missing = {} if self.waits is None else {"service": self.waits}
         for consumer in self.consumers:
-            missing |= _waiting(consumer)
+            topic = consumer.process.topic
+            for partition, held in consumer.partitions.held.items():
+                if held.waits_for:
+                    missing[f"{topic}/{partition}"] = held.waits_for
+            if not consumer.partitions.joined:
+                missing[topic] = "its partitions"
         return missing or await self._silent()
 
     async def _silent(self) -> Mapping[str, str]:
@@ -73,15 +78,3 @@ class ServiceStatus:
                 if one.next is not None:
                     behind = consumer.subscription.behind(partition, one.next)
                     self._metrics.lag.labels(topic, str(partition)).set(behind)
-
-
-def _waiting(consumer: TopicConsumer) -> Mapping[str, str]:
-    topic = consumer.process.topic
-    missing = {
-        f"{topic}/{partition}": held.waits_for
-        for partition, held in consumer.partitions.held.items()
-        if held.waits_for
-    }
-    if not consumer.partitions.joined:
-        missing[topic] = "its partitions"
-    return missing

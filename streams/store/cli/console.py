@@ -66,6 +66,15 @@ def say_object(item: Any) -> None:  # noqa: ANN401 - any JSON value
         sys.stdout.write(json.dumps(item, ensure_ascii=sys.stdout.isatty(), indent=2) + "\n")
 
 
+def tell(lines: Iterable[str], item: Any, *, as_json: bool) -> None:  # noqa: ANN401 - any JSON value
+    """Print a result: line by line for a person, or as one JSON value for a program."""
+    if as_json:
+        say_object(item)
+        return
+    for line in lines:
+        say(line)
+
+
 def say_bytes(data: bytes) -> None:
     """Write bytes to standard output as they are: only where that is no terminal."""
     with _to_standard_output():

@@ -108,11 +108,10 @@ class _Reading:
             if partition not in self._next:
                 self._next[partition] = await self._beginning(partition)
                 self._readers[partition] = DecisionsReader(ReadPosition(self._next[partition]))
-            async for page in self._pages(DECISIONS.name, partition, self._next[partition]):
-                for record in page:
-                    self._note_holes(record)
-                    self._sort(record, self._readers[partition])
-                    self._next[partition] = record.offset + 1
+            async for record in self._records(DECISIONS.name, partition, self._next[partition]):
+                self._note_holes(record)
+                self._sort(record, self._readers[partition])
+                self._next[partition] = record.offset + 1
 
     def _note_holes(self, record: LogRecord) -> None:
         """Report offsets without a record, if the log itself never skips one."""
@@ -172,12 +171,11 @@ class _Reading:
         for partition in range(await self._log.partitions(EVENTS.name)):
             pairing = self.audit.pairing(partition)
             beginning = await self._log.beginning(EVENTS.name, partition)
-            async for page in self._pages(EVENTS.name, partition, beginning):
-                for record in page:
-                    pairing.event(record.offset, partial(_event, record))
-                    origin = dict(record.headers).get(FORWARDED_HEADER)
-                    if origin is not None:
-                        self.audit.forwarded(partition, origin.decode("utf-8", "replace"))
+            async for record in self._records(EVENTS.name, partition, beginning):
+                pairing.event(record.offset, partial(_event, record))
+                origin = dict(record.headers).get(FORWARDED_HEADER)
+                if origin is not None:
+                    self.audit.forwarded(partition, origin.decode("utf-8", "replace"))
             pairing.close(beginning, await self._log.end(EVENTS.name, partition))
             if beginning:
                 expired.add(partition)
@@ -193,9 +191,8 @@ class _Reading:
         for partition in range(await self._log.partitions(DEAD_LETTERS.name)):
             beginning = await self._log.beginning(DEAD_LETTERS.name, partition)
             expired = expired or beginning > 0
-            async for page in self._pages(DEAD_LETTERS.name, partition, beginning):
-                for record in page:
-                    self._take_letter(record)
+            async for record in self._records(DEAD_LETTERS.name, partition, beginning):
+                self._take_letter(record)
         unread = bool(self.audit.letters.counts)
         if untold := self.audit.close_letters(expired=expired or unread):
             why = "some cannot be read" if unread else "the first are not kept"
@@ -215,12 +212,11 @@ class _Reading:
             if letter.how == "dropped":
                 self.audit.dropped(letter.dead_letter_id)
 
-    async def _pages(
-        self, topic: str, partition: int, offset: int
-    ) -> AsyncIterator[list[LogRecord]]:
+    async def _records(self, topic: str, partition: int, offset: int) -> AsyncIterator[LogRecord]:
         """Yield the records from an offset to the end."""
         async for page in pages(self._log, topic, partition, offset):
-            yield page
+            for record in page:
+                yield record
             self._done += len(page)
             self._progress(self._done, self._total)
 

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from schemas.base import MemoryId
 from schemas.codec import APPLIED, Unreadable
@@ -22,6 +22,7 @@ from streams.memories_md.world.level import FileLevel, level_of, placed_in, read
 from streams.model.fences import ReadPosition
 from streams.model.ports import Index, NoStore, Transient
 from streams.sinks import sqlite
+from streams.sinks.jsonl import FeedLevel
 from streams.verify.core.copies import HeldMemory
 
 
@@ -116,10 +117,10 @@ class JsonlCopy(SinkCopy):
             for memory in self._changes(partition):
                 yield HeldMemory.of_sink(memory)
 
-    def _level(self, partition: int) -> "_FeedLevel | None":
+    def _level(self, partition: int) -> FeedLevel | None:
         path = self.path / f"memories-{partition}.level.json"
         try:
-            return _FeedLevel.model_validate_json(path.read_bytes())
+            return FeedLevel.model_validate_json(path.read_bytes())
         except FileNotFoundError:
             return None
         except (OSError, ValidationError) as error:
@@ -197,13 +198,6 @@ class MemoriesMdCopy(MemoryCopy):
         if text is None and level.memories:
             raise NoStore(f"{self.place} is gone: restore it from a backup")
         return text or "", level
-
-
-class _FeedLevel(BaseModel):
-    """The part of a feed's level that is read here."""
-
-    reached: ReadPosition | None
-    size: int
 
 
 def _memory_of(line: bytes, place: str) -> Memory:

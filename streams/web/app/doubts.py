@@ -1,6 +1,6 @@
 """Pairs that were kept apart, as questions to a person, with their current memories."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
 from schemas.decisions import Insert
@@ -49,19 +49,12 @@ class Doubts:
             raise unknown("question", identity)
         return found
 
-    async def asked(self, pairs: Sequence[DoubtfulPair]) -> list[ReviewQuestion]:
-        """Return those of these pairs that can be asked about now, as questions."""
-        told = [await self._question(pair) for pair in pairs]
-        return [one for one in told if one is not None and one.state == "open"]
-
-    async def first(
-        self, pairs: Sequence[DoubtfulPair], hidden: Collection[str]
-    ) -> ReviewQuestion | None:
-        """Return the first of them that is not hidden."""
+    async def asked(self, pairs: Iterable[DoubtfulPair]) -> AsyncIterator[ReviewQuestion]:
+        """Yield those of these pairs that can be asked about now, as questions."""
         for pair in pairs:
-            if pair.id not in hidden and (asked := await self.asked([pair])):
-                return asked[0]
-        return None
+            question = await self._question(pair)
+            if question is not None and question.state == "open":
+                yield question
 
     async def question(self, pair: DoubtfulPair) -> ReviewQuestion:
         """Return a pair as a question. Raises DeclinedRequest where its subject was forgotten."""

@@ -159,7 +159,7 @@ def _add_conflicts(app: FastAPI, doubts: Doubts) -> None:
         open_ = await doubts.open(PairFilter(session_of(request).grant, below, CONTRADICTION))
         told = [
             (one, *compared(one.review.newer.text, one.review.older.text))
-            for one in await doubts.asked(open_[:_LISTED])
+            async for one in doubts.asked(open_[:_LISTED])
         ]
         return page(
             request, "conflicts.html", "Conflicts", told=told, below=below, every=len(open_)

@@ -44,7 +44,8 @@ def add_routes(app: FastAPI, desk: Desk, doubts: Doubts) -> None:
         """Show the next pair that is in doubt."""
         session = session_of(request)
         open_ = await doubts.open(PairFilter(session.grant, chosen.scope))
-        question = await doubts.first(_fitting(open_, chosen), session.seen)
+        left = [pair for pair in _fitting(open_, chosen) if pair.id not in session.seen]
+        question = await anext(doubts.asked(left), None)
         return _shown(request, question, chosen, open_)
 
     @app.get("/review/{review_id}")
