@@ -4,10 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from typing import Generic, TypedDict, TypeVar
 
-from schemas.base import DecisionId, Embedding, MemoryId, Position
-from schemas.decisions import Change, Ignore
-from schemas.events import Remember
+from schemas.base import DecisionId, Embedding, MemoryId, PolicyId, Position
+from schemas.decisions import Change, Evidence, Ignore
+from schemas.events import Event, Remember
 from schemas.memories import Memory
 from streams.model.embedding import Vector
 from streams.model.identity import decision_id, memory_id
@@ -43,8 +44,21 @@ class PendingMerge:
     fewer: Callable[[], "Change | Ignore | PendingMerge"] | None = None
 
 
+Event_co = TypeVar("Event_co", bound=Event, covariant=True)
+
+
+class CaseFields(TypedDict):
+    """What every decision on an event tells of its case, in the order in which it travels."""
+
+    decision_id: DecisionId
+    event: Event
+    source: Position
+    policy_id: PolicyId
+    evidence: Evidence
+
+
 @dataclass(frozen=True)
-class Case:
+class Case(Generic[Event_co]):
     """One event to decide: its source position and the policy that applies.
 
     `named` is the id derived from the producer's own name for the memory, if no memory has that
@@ -52,7 +66,7 @@ class Case:
     `now` is when the event was taken in; None if unknown.
     """
 
-    event: Remember
+    event: Event_co
     source: Position
     policy: Policy
     named: MemoryId | None = None
@@ -72,7 +86,17 @@ class Case:
         """The id of the memory that this event may create."""
         return self.named or memory_id(self.decision_id)
 
-    def is_late(self, known: Memory) -> bool:
+    def fields(self, evidence: Evidence) -> CaseFields:
+        """Return the fields of a decision on this event that it shares with all others."""
+        return {
+            "decision_id": self.decision_id,
+            "event": self.event,
+            "source": self.source,
+            "policy_id": self.policy.id,
+            "evidence": evidence,
+        }
+
+    def is_late(self: "Case[Remember]", known: Memory) -> bool:
         """Tell whether the memory was seen after what the event tells, as far as times are likely."""
         return self.believed(self.event.occurred_at) < self.believed(known.last_seen_at)
 

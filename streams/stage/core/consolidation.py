@@ -8,20 +8,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from schemas.base import LABEL_MAX, ContentKey, DecisionId, MemoryId, ModelId, Position, ScopeName
+from schemas.base import LABEL_MAX, ContentKey, MemoryId, ModelId, ScopeName
 from schemas.decisions import Compared, Evidence, Finding, Ignore, Merge, Reason, Replace, Verdict
 from schemas.events import MEMBERS_MAX, Consolidate
 from schemas.memories import Memory, Target
 from streams.model.better import better
 from streams.model.embedding import Vector, pack
-from streams.model.identity import decision_id, memory_id, proposal_id
+from streams.model.identity import proposal_id
 from streams.model.merge import MergedText
 from streams.model.neighbours import Neighbour, StoredMemory, rank
-from streams.model.policy import JOINING, Act, BetterRule, Policy, Rules
+from streams.model.policy import JOINING, Act, BetterRule, Rules
 from streams.model.verdict import Judgement, unsettled
 from streams.stage.core import survivorship
 from streams.stage.core.cannot_link import are_apart
-from streams.stage.core.case import EncodedVector, PendingMerge
+from streams.stage.core.case import Case, EncodedVector, PendingMerge
 from streams.stage.core.decide import compared, ignore, is_stronger, part_of, target_of
 
 _ALIKE = frozenset({Verdict.SAME, Verdict.REFINES, Verdict.REFINED_BY, Verdict.OVERLAPS})
@@ -65,36 +65,18 @@ class RelatedPair:
         return frozenset({self.newer.id, self.older.memory.id})
 
 
-@dataclass(frozen=True)
-class Proposal:
-    """A request to join memories: its source position and the policy that applies.
-
-    `model` computed their vectors. `braked`: nothing may be retired now.
-    """
-
-    event: Consolidate
-    source: Position
-    policy: Policy
-    model: ModelId
-    braked: bool = False
-
-    @property
-    def rules(self) -> Rules:
-        return self.policy.rules(self.event.scope)
-
-
 def unchanged(
-    proposal: Proposal, held: Mapping[MemoryId, StoredMemory]
+    proposal: Consolidate, held: Mapping[MemoryId, StoredMemory]
 ) -> dict[MemoryId, MergeCandidate]:
     """Return the proposal's members that are at the proposed version and may be joined."""
     members: dict[MemoryId, MergeCandidate] = {}
-    for target in proposal.event.members:
+    for target in proposal.members:
         stored = held.get(target.memory_id)
         member = None if stored is None else MergeCandidate.of(stored)
         if member is None:
             continue
         memory = member.memory
-        if memory.version == target.version and memory.scope == proposal.event.scope:
+        if memory.version == target.version and memory.scope == proposal.scope:
             members[memory.id] = member
     return members
 
@@ -226,17 +208,18 @@ def _nearest_first(related: RelatedPair) -> tuple[float, list[MemoryId]]:
 
 
 def consolidate(
-    proposal: Proposal,
+    case: Case[Consolidate],
     members: Mapping[MemoryId, MergeCandidate],
     relations: Sequence[RelatedPair],
+    model: ModelId,
 ) -> Replace | Ignore | PendingMerge:
     """Decide on memories that may be one fact.
 
     `members` are the unchanged ones; `relations` has every pair of them. If one member says all
     that the others say, it replaces them; otherwise a text is composed from those that add
-    something. Memories outside the largest group are left unchanged.
+    something. Memories outside the largest group are left unchanged. `model` computed their vectors.
     """
-    return _Consolidating(proposal, members, relations).outcome()
+    return _Consolidating(case, members, relations, model).outcome()
 
 
 class _Consolidating:
@@ -244,12 +227,14 @@ class _Consolidating:
 
     def __init__(
         self,
-        proposal: Proposal,
+        case: Case[Consolidate],
         members: Mapping[MemoryId, MergeCandidate],
         relations: Sequence[RelatedPair],
+        model: ModelId,
     ) -> None:
-        self._proposal = proposal
-        self._rules = proposal.rules
+        self._case = case
+        self._rules = case.rules
+        self._model = model
         self._members = dict(sorted(members.items()))
         self._relations = {one.ids: one for one in sorted(relations, key=_nearest_first)}
 
@@ -259,7 +244,7 @@ class _Consolidating:
         groups = cohesive(list(self._relations.values()), self._rules)
         if not groups:
             return self._apart(Reason.NOT_ONE_FACT)
-        if self._proposal.braked:
+        if self._case.braked:
             return self._apart(Reason.BRAKED)
         group = [self._members[identity].memory for identity in groups[0]]
         if whole := [one for one in group if self._says_all(one, group)]:
@@ -293,13 +278,9 @@ class _Consolidating:
             memory = survivorship.united(memory, other)
         memory = memory.model_copy(update={"version": survivor.version + 1, "unchecked": None})
         return Replace(
-            decision_id=self._decision_id,
-            event=self._proposal.event,
-            source=self._proposal.source,
-            policy_id=self._proposal.policy.id,
-            evidence=self._because(Reason.ONE_FACT, group, survivor),
+            **self._case.fields(self._because(Reason.ONE_FACT, group, survivor)),
             memory=memory,
-            embedding=pack(self._members[survivor.id].vector, self._proposal.model),
+            embedding=pack(self._members[survivor.id].vector, self._model),
             targets=tuple(target_of(one) for one in (survivor, *others)),
         )
 
@@ -312,16 +293,12 @@ class _Consolidating:
         best = _best(needed, self._rules.better)
 
         def merged(joined: MergedText, whole: EncodedVector, degraded: tuple[str, ...]) -> Merge:
-            identity = memory_id(self._decision_id)
+            identity = self._case.new_memory_id
             because = self._because(Reason.ONE_FACT, targets, best)
             made = {"merge": joined.composition, "degraded": (*because.degraded, *degraded)}
             memory = survivorship.merged(targets, None, identity, joined.text, truncated=False)
             return Merge(
-                decision_id=self._decision_id,
-                event=self._proposal.event,
-                source=self._proposal.source,
-                policy_id=self._proposal.policy.id,
-                evidence=because.model_copy(update=made),
+                **self._case.fields(because.model_copy(update=made)),
                 memory=memory.model_copy(update={"unchecked": None}),
                 embedding=whole.embedding,
                 event_embedding=None,
@@ -350,15 +327,9 @@ class _Consolidating:
                 return self._stands(one, [one, *said])
         return self._apart(Reason.NOT_ONE_FACT, group)
 
-    @property
-    def _decision_id(self) -> DecisionId:
-        event = self._proposal.event
-        return decision_id(event.scope, event.event_id)
-
     def _apart(self, reason: Reason, fitting: Sequence[Memory] = ()) -> Ignore:
         """Leave all as they are; `fitting` may be one memory, but are too long for one text."""
-        proposal = self._proposal
-        ignored = ignore(proposal.event, proposal.source, proposal.policy, reason)
+        ignored = ignore(self._case, reason)
         members = list(self._members.values())
         if not members:
             return ignored
@@ -382,7 +353,7 @@ class _Consolidating:
             degraded=tuple(dict.fromkeys(silent)),
             refused=tuple(
                 f"{target.memory_id}: {self._why_not(target, fitting)}"[:LABEL_MAX]
-                for target in self._proposal.event.members
+                for target in self._case.event.members
                 if target.memory_id not in joined
             ),
         )

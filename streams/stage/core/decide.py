@@ -32,6 +32,8 @@ from schemas.decisions import (
     Reinforce,
     Reject,
     Replace,
+    Revise,
+    Revised,
     Verdict,
 )
 from schemas.events import Event, Remember
@@ -47,7 +49,7 @@ from streams.model.identity import (
 from streams.model.merge import MergedText, MergePart, alone
 from streams.model.neighbours import Neighbour
 from streams.model.observed import is_unlikely
-from streams.model.policy import Act, Policy
+from streams.model.policy import Act
 from streams.model.verdict import Judgement, contradicts, unsettled
 from streams.model.wordings import form_of
 from streams.stage.core import survivorship
@@ -58,21 +60,22 @@ from streams.text.guards.registry import GUARDS, may_be_of_two
 Made = TypeVar("Made", bound=Insert | Replace)
 
 
-def ignore(
-    event: Event,
-    source: Position,
-    policy: Policy,
-    reason: Reason,
-    refused: Sequence[str] = (),
-) -> Ignore:
+def ignore(case: Case[Event], reason: Reason, refused: Sequence[str] = ()) -> Ignore:
     """Change nothing; `refused` lists memories that should have changed, each with the reason."""
-    return Ignore(
-        decision_id=decision_id(event.scope, event.event_id),
-        event=event,
-        source=source,
-        policy_id=policy.id,
-        evidence=Evidence(reason=reason, refused=tuple(refused)),
-    )
+    return Ignore(**case.fields(Evidence(reason=reason, refused=tuple(refused))))
+
+
+def revise(
+    case: Case[Event], reason: Reason, revised: Sequence[Revised], refused: Sequence[str] = ()
+) -> Revise:
+    """Change memories as somebody has asked for; `refused` is as for `ignore`."""
+    because = Evidence(reason=reason, refused=tuple(refused))
+    return Revise(**case.fields(because), memories=tuple(revised))
+
+
+def next_version(memory: Memory, **update: object) -> Memory:
+    """Return a memory with these values, and nothing else changed but its version."""
+    return memory.model_copy(update={**update, "version": memory.version + 1})
 
 
 def reject(source: Position, letter: DeadLetter) -> Reject:
@@ -95,53 +98,50 @@ def forward(source: Position, event: Event, partition: int) -> Forward:
     )
 
 
-def withhold(source: Position, scope: ScopeName, event: EventId, found: Sequence[str]) -> Block:
-    """Record only that an event existed and what screening found in it, none of its content."""
+def block(
+    source: Position,
+    scope: ScopeName,
+    event: EventId,
+    *,
+    gone: MemoryId | None = None,
+    found: Sequence[str] = (),
+) -> Block:
+    """Record only that an event existed, none of its content.
+
+    It would restore the forgotten memory `gone`, or screening `found` in it what is kept out.
+    """
     return Block(
         decision_id=decision_id(scope, event),
         source=source,
         event_id=event,
         scope=scope,
+        memory_id=gone,
         found=tuple(found),
     )
 
 
-def block(source: Position, event: Event, gone: MemoryId) -> Block:
-    """Mark the position of an event that would restore a forgotten memory."""
-    return Block(
-        decision_id=decision_id(event.scope, event.event_id),
-        source=source,
-        event_id=event.event_id,
-        scope=event.scope,
-        memory_id=gone,
-    )
-
-
-def recognise(case: Case, known: Memory) -> Reinforce:
+def recognise(case: Case[Remember], known: Memory) -> Reinforce:
     """Reinforce the live memory that already has the event's exact words."""
     because = Evidence(reason=Reason.SAME_CONTENT, refused=_unheeded(case, "the words are known"))
     return _reinforce(case, known, because, None)
 
 
-def rename(case: Case, known: Memory, encoded: EncodedVector) -> Replace:
+def rename(case: Case[Remember], known: Memory, encoded: EncodedVector) -> Replace:
     """Replace the text of the live memory that the producer addressed by name."""
+    because = Evidence(
+        reason=Reason.SAME_MEMORY_ID,
+        truncated=encoded.truncated,
+        refused=_unheeded(case, "it gives a memory new words"),
+    )
     return Replace(
-        decision_id=case.decision_id,
-        event=case.event,
-        source=case.source,
-        policy_id=case.policy.id,
-        evidence=Evidence(
-            reason=Reason.SAME_MEMORY_ID,
-            truncated=encoded.truncated,
-            refused=_unheeded(case, "it gives a memory new words"),
-        ),
+        **case.fields(because),
         memory=survivorship.renewed(known, case.event, truncated=encoded.truncated),
         embedding=encoded.embedding,
         targets=(target_of(known),),
     )
 
 
-def add(case: Case, encoded: EncodedVector) -> Insert:
+def add(case: Case[Remember], encoded: EncodedVector) -> Insert:
     """Insert the event as its own memory because its scope is not deduplicated."""
     because = Evidence(
         reason=Reason.SWITCHED_OFF,
@@ -151,7 +151,7 @@ def add(case: Case, encoded: EncodedVector) -> Insert:
     return _insert(case, encoded, because)
 
 
-def let_through(case: Case, encoded: EncodedVector, silent: str) -> Insert:
+def let_through(case: Case[Remember], encoded: EncodedVector, silent: str) -> Insert:
     """Keep an event that could not be compared; `silent` is as for `lacking`."""
     made = _insert(case, encoded, Evidence(reason=Reason.UNCHECKED, truncated=encoded.truncated))
     return lacking(made, "not-compared", silent)
@@ -168,13 +168,13 @@ def lacking(decision: Made, what: Unchecked, silent: str) -> Made:
     )
 
 
-def _unheeded(case: Case, why: str) -> tuple[str, ...]:
+def _unheeded(case: Case[Remember], why: str) -> tuple[str, ...]:
     """Return a refusal with reason `why` for every memory that the event asks to supersede."""
     return tuple(f"{name}: {why}"[:LABEL_MAX] for name in case.event.supersedes)
 
 
 def supersede(
-    case: Case, encoded: EncodedVector, named: Sequence[tuple[str, Memory | None]]
+    case: Case[Remember], encoded: EncodedVector, named: Sequence[tuple[str, Memory | None]]
 ) -> Change:
     """Let an event supersede the memories that it names, as far as the policy allows.
 
@@ -199,7 +199,7 @@ def supersede(
     return _replace(case, encoded, allowed, evidence)
 
 
-def _may_not_retire(case: Case, memory: Memory | None) -> str | None:
+def _may_not_retire(case: Case[Remember], memory: Memory | None) -> str | None:
     """Return why an event may not retire a memory that it names; None if it may."""
     if memory is None:
         return "no live memory of this scope"
@@ -222,7 +222,10 @@ def _holds_longer(memory: Persistence | None, event: Persistence | None) -> bool
 
 
 def decide(
-    case: Case, encoded: EncodedVector, near: Sequence[Neighbour], judgements: Sequence[Judgement]
+    case: Case[Remember],
+    encoded: EncodedVector,
+    near: Sequence[Neighbour],
+    judgements: Sequence[Judgement],
 ) -> Change | PendingMerge:
     """Decide on an event whose words and name are new to its scope.
 
@@ -236,7 +239,10 @@ class _Deciding:
     """Decides one event against its neighbours by the rules of its scope."""
 
     def __init__(
-        self, case: Case, encoded: EncodedVector, pairs: Sequence[tuple[Neighbour, Judgement]]
+        self,
+        case: Case[Remember],
+        encoded: EncodedVector,
+        pairs: Sequence[tuple[Neighbour, Judgement]],
     ) -> None:
         self._case = case
         self._rules = case.rules
@@ -451,11 +457,7 @@ class _Deciding:
         def merged(joined: MergedText, whole: EncodedVector, degraded: tuple[str, ...]) -> Merge:
             identity, text = case.new_memory_id, joined.text
             return Merge(
-                decision_id=case.decision_id,
-                event=event,
-                source=case.source,
-                policy_id=case.policy.id,
-                evidence=self._because(reason, joined.composition, degraded),
+                **case.fields(self._because(reason, joined.composition, degraded)),
                 memory=survivorship.merged(targets, event, identity, text, truncated=False),
                 embedding=whole.embedding,
                 event_embedding=encoded.embedding,
@@ -514,15 +516,11 @@ def _part_of_event(event: Remember) -> MergePart:
     return MergePart(event.event_id, event.text, event.occurred_at, event.sources)
 
 
-def _insert(case: Case, encoded: EncodedVector, evidence: Evidence) -> Insert:
+def _insert(case: Case[Remember], encoded: EncodedVector, evidence: Evidence) -> Insert:
     memory = survivorship.born(case.event, case.new_memory_id, truncated=encoded.truncated)
     return Insert.trusted(
         schema_version=1,
-        decision_id=case.decision_id,
-        event=case.event,
-        source=case.source,
-        policy_id=case.policy.id,
-        evidence=evidence,
+        **case.fields(evidence),
         kind="insert",
         memory=memory,
         embedding=encoded.embedding,
@@ -530,15 +528,11 @@ def _insert(case: Case, encoded: EncodedVector, evidence: Evidence) -> Insert:
 
 
 def _reinforce(
-    case: Case, known: Memory, evidence: Evidence, embedding: Embedding | None
+    case: Case[Remember], known: Memory, evidence: Evidence, embedding: Embedding | None
 ) -> Reinforce:
     return Reinforce.trusted(
         schema_version=1,
-        decision_id=case.decision_id,
-        event=case.event,
-        source=case.source,
-        policy_id=case.policy.id,
-        evidence=evidence,
+        **case.fields(evidence),
         kind="reinforce",
         memory=survivorship.seen_again(known, case.event),
         target=target_of(known),
@@ -547,14 +541,10 @@ def _reinforce(
 
 
 def _replace(
-    case: Case, encoded: EncodedVector, targets: Sequence[Memory], evidence: Evidence
+    case: Case[Remember], encoded: EncodedVector, targets: Sequence[Memory], evidence: Evidence
 ) -> Replace:
     return Replace(
-        decision_id=case.decision_id,
-        event=case.event,
-        source=case.source,
-        policy_id=case.policy.id,
-        evidence=evidence,
+        **case.fields(evidence),
         memory=survivorship.born(case.event, case.new_memory_id, truncated=encoded.truncated),
         embedding=encoded.embedding,
         targets=tuple(target_of(memory) for memory in targets),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from schemas.base import ContentKey, DecisionId, MemoryId, ModelId, Position
+from schemas.base import ContentKey, DecisionId, MemoryId, ModelId
 from schemas.decisions import (
     Decision,
     Evidence,
@@ -18,15 +18,14 @@ from schemas.decisions import (
     Revised,
 )
 from schemas.events import Answer, Seen, Undo
-from schemas.memories import Memory, Target
 from schemas.outcomes import Review
 from streams.model.embedding import pack
-from streams.model.identity import decision_id, review_id
+from streams.model.identity import review_id
 from streams.model.neighbours import Neighbour, StoredMemory
-from streams.model.policy import Policy
 from streams.model.wordings import with_vectors
 from streams.stage.core import survivorship
-from streams.stage.core.decide import ignore
+from streams.stage.core.case import Case
+from streams.stage.core.decide import ignore, next_version, revise, target_of
 from streams.stage.core.ledger import Effect, effects, memory_of
 from streams.stage.core.lineage import Changing, undone
 
@@ -53,9 +52,7 @@ _OLDER_STAYS = frozenset({"same", "refined-by"})
 
 
 def answered(
-    answer: Answer,
-    source: Position,
-    policy: Policy,
+    case: Case[Answer],
     newer: StoredMemory | None,
     older: StoredMemory | None,
     model: ModelId,
@@ -66,50 +63,29 @@ def answered(
     retired. If they are distinct, both stay, each with a version that says so. If the one to be
     retired is pinned, nothing changes. `model` computed the vectors.
     """
+    answer = case.event
     if not (_is(newer, answer.newer) and _is(older, answer.older)):
-        return ignore(answer, source, policy, Reason.ANSWERED_TOO_LATE)
+        return ignore(case, Reason.ANSWERED_TOO_LATE)
     assert newer is not None and older is not None  # noqa: S101, PT018 - _is has told
     stays, goes = (older, newer) if answer.verdict in _OLDER_STAYS else (newer, older)
     survivor, retired = stays.memory, goes.memory
     match answer.verdict:
         case "distinct":
-            return _both_right(answer, source, policy, (newer.memory, older.memory))
+            both = [Revised(memory=next_version(one.memory)) for one in (newer, older)]
+            return revise(case, Reason.ANSWERED, both)
         case "same" | "refined-by" | "refines":
             memory = survivorship.united(survivor, retired)
         case "contradicts":
-            memory = survivor.model_copy(update={"version": survivor.version + 1})
+            memory = next_version(survivor)
     if retired.pinned or stays.vector is None:
-        return ignore(answer, source, policy, Reason.ANSWERED_TOO_LATE)
+        return ignore(case, Reason.ANSWERED_TOO_LATE)
     replaced = Replace(
-        decision_id=decision_id(answer.scope, answer.event_id),
-        event=answer,
-        source=source,
-        policy_id=policy.id,
-        evidence=Evidence(reason=Reason.ANSWERED),
+        **case.fields(Evidence(reason=Reason.ANSWERED)),
         memory=memory,
         embedding=pack(stays.vector, model),
-        targets=(
-            Target(memory_id=survivor.id, version=survivor.version),
-            Target(memory_id=retired.id, version=retired.version),
-        ),
+        targets=(target_of(survivor), target_of(retired)),
     )
     return with_vectors(replaced, {**goes.wordings, **stays.wordings}, model)
-
-
-def _both_right(
-    answer: Answer, source: Position, policy: Policy, memories: Iterable[Memory]
-) -> Revise:
-    """Keep both, each with a version whose decision says that they are in no conflict."""
-    return Revise(
-        decision_id=decision_id(answer.scope, answer.event_id),
-        event=answer,
-        source=source,
-        policy_id=policy.id,
-        evidence=Evidence(reason=Reason.ANSWERED),
-        memories=tuple(
-            Revised(memory=one.model_copy(update={"version": one.version + 1})) for one in memories
-        ),
-    )
 
 
 def _is(held: StoredMemory | None, seen: Seen) -> bool:

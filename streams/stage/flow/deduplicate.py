@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from schemas.base import MemoryId, Position, ScopeName
+from schemas.base import MemoryId, ScopeName
 from schemas.codec import DECISION
 from schemas.decisions import (
     Block,
@@ -45,7 +45,7 @@ from streams.model.ports import DecidedEvents, Embedder, Fatal, Index, Poison, Q
 from streams.model.verdict import Judgement
 from streams.model.wordings import texts_of, with_vectors
 from streams.stage.core.case import Case, EncodedVector, PendingMerge
-from streams.stage.core.consolidation import Proposal, RelatedPair, consolidate, measured, unchanged
+from streams.stage.core.consolidation import RelatedPair, consolidate, measured, unchanged
 from streams.stage.core.decide import (
     add,
     block,
@@ -58,7 +58,6 @@ from streams.stage.core.decide import (
     reject,
     rename,
     supersede,
-    withhold,
 )
 from streams.stage.core.overlay import Fork
 from streams.stage.core.requests import (
@@ -268,29 +267,30 @@ class Deduplicator:
         if isinstance(event, MisroutedEvent):
             return forward(source, event.event, event.partition)
         if isinstance(event, WithheldEvent):
-            return withhold(source, event.scope, event.event_id, event.found)
+            return block(source, event.scope, event.event_id, found=event.found)
         graves = graves_in(event.scope, seen, fork)
         if isinstance(event, Remember) and graves:
             gone = await self._recognised(event, graves.values(), seen)
             if gone is not None:
-                return block(source, event, gone)
+                return block(source, event.scope, event.event_id, gone=gone)
         identity = decision_id(event.scope, event.event_id)
         if graves and memory_id(identity) in graves:
             return reused(item.record)  # its own memory was forgotten: accepting it would lose it
         before = fork.decided(identity, seen.decided.get(identity))
         if before is not None:
-            again = before == event_key(event)
-            again_so = ignore(event, source, self.policy, Reason.SAME_EVENT)
-            return again_so if again else reused(item.record)
+            if before != event_key(event):
+                return reused(item.record)
+            return ignore(Case(event, source, self.policy), Reason.SAME_EVENT)
         if isinstance(event, Answer):
             newer, older = (
                 live_memory(event.scope, one.memory_id, seen, fork)
                 for one in (event.newer, event.older)
             )
-            return answered(event, source, self.policy, newer, older, self.embedder.model)
-        if not isinstance(event, Remember):
-            return await self._requested(event, source, seen, fork, erasable=item.erasable)
+            case = Case(event, source, self.policy)
+            return answered(case, newer, older, self.embedder.model)
         braked = fork.braked(event.scope, self.policy.rules(event.scope).brake)
+        if not isinstance(event, Remember):
+            return await self._requested(item, event, seen, fork, braked=braked)
         named = free_name(event, seen, fork)
         case = Case(event, source, self.policy, named, braked, time_of(item.record))
         made = await self._remember(case, seen, fork)
@@ -326,40 +326,46 @@ class Deduplicator:
         return self.key
 
     async def _requested(
-        self, event: Request, source: Position, seen: BatchKnowledge, fork: Fork, *, erasable: bool
+        self,
+        item: ReceivedRecord,
+        event: Request,
+        seen: BatchKnowledge,
+        fork: Fork,
+        *,
+        braked: bool,
     ) -> Change | Revision | Ignore | Block:
         """Change existing memories, based on their current state."""
+        source, model = item.record.position, self.embedder.model
         states = {i: fork.state(event.scope, i, seen.named.get(i)) for i in memories_named(event)}
         held = {identity: stored for identity, stored in states.items() if stored is not None}
         match event:
             case Retire():
-                return ended(event, source, self.policy, held)
+                return ended(Case(event, source, self.policy), held)
             case Pin():
-                return pinned(event, source, self.policy, held)
+                return pinned(Case(event, source, self.policy), held)
             case Rate():
-                return rated(event, source, self.policy, held)
+                return rated(Case(event, source, self.policy), held)
             case Undo() if (gone := brings_back(event, held)) is not None:
-                return block(source, event, gone)
+                return block(source, event.scope, event.event_id, gone=gone)
             case Undo():
                 encoded = {
                     one.id: await self._as_it_was(one, held.get(one.id), seen)
                     for one in event.memories
                     if one.live or not has_words_of(held.get(one.id), one)
                 }
-                return put_back(event, source, self.policy, held, encoded)
+                return put_back(Case(event, source, self.policy), held, encoded)
             case Forget():
-                key, model = self.required_key(event.scope).name, self.embedder.model
-                if any(is_foreign(one, key, model) for one in event.memories):
-                    return ignore(event, source, self.policy, Reason.OUT_OF_DATE)
-                return forgotten(event, source, self.policy, held, model, erasable=erasable)
+                case, key = Case(event, source, self.policy), self.required_key(event.scope)
+                if any(is_foreign(one, key.name, model) for one in event.memories):
+                    return ignore(case, Reason.OUT_OF_DATE)
+                return forgotten(case, held, model, erasable=item.erasable)
             case Consolidate(members=[_]):
                 texts = [one.memory.text for one in held.values() if _lacks_vector(one.memory)]
                 await self._embed(texts, seen)
                 made = (seen.encoded[text] for text in texts if text not in seen.failed)
-                return made_up_for(event, source, self.policy, held, next(made, None))
+                return made_up_for(Case(event, source, self.policy), held, next(made, None))
             case Consolidate():
-                braked = fork.braked(event.scope, self.policy.rules(event.scope).brake)
-                proposal = Proposal(event, source, self.policy, self.embedder.model, braked)
+                proposal = Case(event, source, self.policy, braked=braked)
                 return await self._consolidate(proposal, held, seen)
 
     async def _as_it_was(
@@ -375,24 +381,26 @@ class Deduplicator:
         return WordingVectors(shown, tuple(variant.embedding for variant in variants))
 
     async def _consolidate(
-        self, proposal: Proposal, held: Held, seen: BatchKnowledge
+        self, proposal: Case[Consolidate], held: Held, seen: BatchKnowledge
     ) -> Change | Ignore:
         """Judge every pair of the proposed memories that are unchanged; merge those that fit."""
         if not proposal.rules.enabled:
-            return ignore(proposal.event, proposal.source, self.policy, Reason.SWITCHED_OFF)
-        members = unchanged(proposal, held)
+            return ignore(proposal, Reason.SWITCHED_OFF)
+        members = unchanged(proposal.event, held)
         found = measured(members, proposal.rules)
         asked = [CandidatePair(said_again(newer), older, proposal.rules) for newer, older in found]
         judged = await self.judging.judge(asked)
         relations = [RelatedPair(*pair, one) for pair, one in zip(found, judged, strict=True)]
-        outcome = consolidate(proposal, members, relations)
+        outcome = consolidate(proposal, members, relations, self.embedder.model)
         if isinstance(outcome, PendingMerge):
             vectors = {str(identity): member.vector for identity, member in members.items()}
             outcome = await self._worded(outcome, proposal.event.scope, vectors, seen)
         known = (member.wordings for member in members.values())
         return with_vectors(outcome, vectors_united(known), self.embedder.model)
 
-    async def _remember(self, case: Case, seen: BatchKnowledge, fork: Fork) -> Change | Ignore:
+    async def _remember(
+        self, case: Case[Remember], seen: BatchKnowledge, fork: Fork
+    ) -> Change | Ignore:
         event = case.event
         addressed = addressed_memory(event, seen, fork)
         key = content_key(event.scope, event.text)
@@ -415,7 +423,9 @@ class Deduplicator:
             return supersede(case, await self._encoded(event.text, seen), memories)
         return await self._compare(case, seen, fork)
 
-    async def _compare(self, case: Case, seen: BatchKnowledge, fork: Fork) -> Change | Ignore:
+    async def _compare(
+        self, case: Case[Remember], seen: BatchKnowledge, fork: Fork
+    ) -> Change | Ignore:
         """Judge an event against its nearest neighbours."""
         encoded = await self._encoded(case.event.text, seen)
         if case.event.text in seen.failed:
@@ -474,7 +484,7 @@ class Deduplicator:
         return unworded.merged(made.joined, whole, made.degraded)
 
     async def _near(
-        self, case: Case, vector: Vector, seen: BatchKnowledge, fork: Fork
+        self, case: Case[Remember], vector: Vector, seen: BatchKnowledge, fork: Fork
     ) -> list[Neighbour]:
         """Return the nearest live memories, including those that this batch decided."""
         event, nominate = case.event, case.rules.nominate

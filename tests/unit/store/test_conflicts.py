@@ -14,7 +14,7 @@ from schemas.decisions import (
     Revise,
     Verdict,
 )
-from schemas.events import Answer, Seen
+from schemas.events import Answer, Remember, Seen
 from schemas.memories import Memory, Superseded, Target
 from streams.model.embedding import pack
 from streams.model.neighbours import CONTRADICTED_MAX, StoredMemory
@@ -31,7 +31,7 @@ EIGHT = memory("The office opens at 8 am.", id=identity(2), last_seen_at=later(1
 SEVEN = memory("The office opens at 7 am.", id=identity(3), last_seen_at=later(2))
 
 
-def case(text: str, number: int = 0) -> Case:
+def case(text: str, number: int = 0) -> Case[Remember]:
     said = event(text, event_id=f"event {number}", occurred_at=later(number))
     return Case(said, Position(topic="memory.events", partition=0, offset=number), policy())
 
@@ -183,7 +183,7 @@ def both_right(newer: Memory, older: Memory) -> Revise:
         occurred_at=later(9),
     )
     held = (StoredMemory(newer, unit(1)), StoredMemory(older, unit(1)))
-    decision = answered(said, case(newer.text).source, policy(), *held, MODEL)
+    decision = answered(Case(said, case(newer.text).source, policy()), *held, MODEL)
     assert isinstance(decision, Revise)
     return decision
 

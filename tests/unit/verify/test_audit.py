@@ -21,7 +21,7 @@ from schemas.decisions import (
     Reinforce,
     Reject,
 )
-from schemas.events import Event
+from schemas.events import Event, Remember
 from schemas.memories import Memory, Target
 from streams.model.embedding import pack
 from streams.model.identity import memory_id, rejection_id
@@ -53,12 +53,12 @@ def at(offset: int, partition: int = 0) -> Position:
     return Position(topic="memory.decisions", partition=partition, offset=offset)
 
 
-def case(number: int, text: str = "Ana likes tea.", scope: str = ANA) -> Case:
+def case(number: int, text: str = "Ana likes tea.", scope: str = ANA) -> Case[Remember]:
     said = event(text, event_id=f"event {number}", scope=scope, occurred_at=later(number))
     return Case(said, Position(topic="memory.events", partition=0, offset=number), policy())
 
 
-def made(asked: Case, reason: Reason) -> dict[str, Any]:
+def made(asked: Case[Remember], reason: Reason) -> dict[str, Any]:
     return {
         "decision_id": asked.decision_id,
         "event": asked.event,

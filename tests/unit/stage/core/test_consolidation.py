@@ -20,6 +20,7 @@ from schemas.decisions import (
     Replace,
     Verdict,
 )
+from schemas.events import Consolidate
 from schemas.memories import Memory
 from streams.consolidate.core.nominating import near_pairs
 from streams.judges.lexicons import english
@@ -28,10 +29,9 @@ from streams.model.merge import append
 from streams.model.neighbours import Neighbour
 from streams.model.policy import Policy
 from streams.model.verdict import Judgement
-from streams.stage.core.case import EncodedVector, PendingMerge
+from streams.stage.core.case import Case, EncodedVector, PendingMerge
 from streams.stage.core.consolidation import (
     MergeCandidate,
-    Proposal,
     RelatedPair,
     cohesive,
     consolidate,
@@ -94,9 +94,11 @@ def side(number: int, undo: str = "undo") -> list[dict[str, str]]:
     return [{"undo": undo, "side": identity(number)}]
 
 
-def proposal(facts: Sequence[Memory], rules: Policy = RULES, *, braked: bool = False) -> Proposal:
+def proposal(
+    facts: Sequence[Memory], rules: Policy = RULES, *, braked: bool = False
+) -> Case[Consolidate]:
     event = proposed(facts[0].scope, "test", facts)
-    return Proposal(event, SOURCE, rules, MODEL, braked)
+    return Case(event, SOURCE, rules, braked=braked)
 
 
 def decided(
@@ -109,7 +111,7 @@ def decided(
 ) -> Replace | Ignore | PendingMerge:
     members = {one.id: MergeCandidate(one, unit(1)) for one in facts}
     relations = relations_of(facts, judged, near)
-    return consolidate(proposal(facts, rules, braked=braked), members, relations)
+    return consolidate(proposal(facts, rules, braked=braked), members, relations, MODEL)
 
 
 def worded(outcome: Change | Ignore | PendingMerge) -> Merge:
@@ -255,10 +257,10 @@ class TestWhatIsProposed:
         held = {
             one.memory.id: one for one in (stored(id=identity(1)), stored(id=identity(2), **now))
         }
-        assert list(unchanged(proposal(seen), held)) == [identity(1)]
+        assert list(unchanged(proposal(seen).event, held)) == [identity(1)]
 
     def test_what_is_gone_is_left_out(self) -> None:
-        assert unchanged(proposal([fact(1), fact(2)]), {}) == {}
+        assert unchanged(proposal([fact(1), fact(2)]).event, {}) == {}
 
 
 class TestWhatIsDecided:
@@ -391,7 +393,7 @@ class TestWhatIsDecided:
     def test_one_that_is_left_over_is_joined_with_nothing(self) -> None:
         both = proposal([fact(1), fact(2)])
         left = {identity(1): MergeCandidate(fact(1), unit(1))}
-        ignored = consolidate(both, {MemoryId(i): m for i, m in left.items()}, [])
+        ignored = consolidate(both, {MemoryId(i): m for i, m in left.items()}, [], MODEL)
         assert isinstance(ignored, Ignore)
         assert ignored.evidence.reason is Reason.OUT_OF_DATE
         told = f"{identity(2)}: changed since, pinned, or read in part"
@@ -550,8 +552,8 @@ def test_the_order_of_members_and_relations_changes_nothing(
     chance.shuffle(mixed)
     assert cohesive(mixed, rules) == cohesive(pairs, rules)
     assert linked(mixed, rules) == linked(pairs, rules)
-    first = consolidate(proposal(facts, rules), _members(facts), pairs)
-    again = consolidate(proposal(mixed_facts, rules), _members(mixed_facts), mixed)
+    first = consolidate(proposal(facts, rules), _members(facts), pairs, MODEL)
+    again = consolidate(proposal(mixed_facts, rules), _members(mixed_facts), mixed, MODEL)
     if isinstance(first, PendingMerge):
         assert isinstance(again, PendingMerge)
         assert worded(first) == worded(again)
@@ -568,7 +570,7 @@ def test_whoever_goes_is_said_by_who_stays(
     facts, pairs = judged
     rules = policy(without_verdict={"match": act, "review": "keep-both"})
     between = {pair.ids: pair for pair in pairs}
-    outcome = consolidate(proposal(facts, rules), _members(facts), pairs)
+    outcome = consolidate(proposal(facts, rules), _members(facts), pairs, MODEL)
     if isinstance(outcome, Ignore):
         return
     if isinstance(outcome, Replace):
@@ -594,7 +596,7 @@ def test_a_decision_retires_no_version_that_was_not_seen(
     judged: tuple[list[Memory], list[RelatedPair]],
 ) -> None:
     facts, pairs = judged
-    outcome = consolidate(proposal(facts), _members(facts), pairs)
+    outcome = consolidate(proposal(facts), _members(facts), pairs, MODEL)
     if isinstance(outcome, Ignore):
         return
     made = worded(outcome) if isinstance(outcome, PendingMerge) else outcome

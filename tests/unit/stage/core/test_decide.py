@@ -55,7 +55,7 @@ READINGS = TextAnalyzer(Lexicon({}, (), {}, {}))
 SIMILARITY = {Band.MATCH: 0.97, Band.REVIEW: 0.85, Band.LOG: 0.72, Band.NONE: 0.6}
 
 
-def case(event_: Remember = EVENT, policy_: Policy | None = None, **fields: Any) -> Case:
+def case(event_: Remember = EVENT, policy_: Policy | None = None, **fields: Any) -> Case[Remember]:
     return Case(event_, PLACE, policy_ or policy(), **fields)
 
 
@@ -64,7 +64,7 @@ def near(known: Memory = OLD, band: Band = Band.MATCH) -> Neighbour:
 
 
 def settled(
-    asked: Case,
+    asked: Case[Remember],
     neighbours: Sequence[Neighbour],
     verdicts: Sequence[Verdict],
     *,
@@ -76,7 +76,7 @@ def settled(
     return worded(outcome, asked, whole) if isinstance(outcome, PendingMerge) else outcome
 
 
-def worded(unworded: PendingMerge, asked: Case, whole: EncodedVector) -> Change:
+def worded(unworded: PendingMerge, asked: Case[Remember], whole: EncodedVector) -> Change:
     """Complete a merge as the flow does."""
     merging = Merging(READINGS, None)
     made = asyncio.run(merging.make(unworded, asked.event.scope, asked.rules.merge))
@@ -258,7 +258,7 @@ def test_a_day_ahead_is_another_zone_and_where_nobody_knows_the_time_none_is_to_
     assert late.evidence.reason is Reason.OLDER_CONTRADICTION
 
 
-def joined(*, characters_max: int = 600, **rules: Any) -> Case:
+def joined(*, characters_max: int = 600, **rules: Any) -> Case[Remember]:
     return case(policy_=policy(merge={"characters_max": characters_max}, **rules))
 
 
@@ -469,7 +469,7 @@ def test_a_new_memory_has_its_producers_name_where_that_is_free() -> None:
 
 @pytest.mark.covers("B11")
 def test_an_ignored_event_changes_nothing() -> None:
-    made = ignore(EVENT, PLACE, policy(), Reason.SAME_EVENT)
+    made = ignore(Case(EVENT, PLACE, policy()), Reason.SAME_EVENT)
     assert made == Ignore(**base(Reason.SAME_EVENT))
 
 
@@ -500,7 +500,9 @@ TEXTS = st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=3).map(" ".joi
 
 
 @st.composite
-def situations(draw: st.DrawFn) -> tuple[Callable[[], Change], Case, list[Neighbour], bool]:
+def situations(
+    draw: st.DrawFn,
+) -> tuple[Callable[[], Change], Case[Remember], list[Neighbour], bool]:
     """Anything that could come up, whether or not judges and index would ever make it."""
     known = [
         memory(
@@ -532,7 +534,7 @@ def situations(draw: st.DrawFn) -> tuple[Callable[[], Change], Case, list[Neighb
 
 @given(situations())
 def test_whatever_comes_up_is_decided_the_same_each_time_and_can_be_read_back(
-    situation: tuple[Callable[[], Change], Case, list[Neighbour], bool],
+    situation: tuple[Callable[[], Change], Case[Remember], list[Neighbour], bool],
 ) -> None:
     decided, asked, neighbours, _ = situation
     made = decided()
@@ -545,7 +547,7 @@ def test_whatever_comes_up_is_decided_the_same_each_time_and_can_be_read_back(
 
 @given(situations())
 def test_every_wording_of_what_becomes_one_is_kept_and_nothing_truncated_is_trusted(
-    situation: tuple[Callable[[], Change], Case, list[Neighbour], bool],
+    situation: tuple[Callable[[], Change], Case[Remember], list[Neighbour], bool],
 ) -> None:
     decided, asked, neighbours, own_truncated = situation
     made = decided()

@@ -17,6 +17,7 @@ from schemas.decisions import (
     Replace,
     Revise,
 )
+from schemas.events import Remember
 from schemas.memories import Superseded, Target
 from streams.model.embedding import Vector, pack
 from streams.model.identity import rejection_id
@@ -34,7 +35,7 @@ BOTH = memory("Ana likes tea. Ana likes cake.", id=identity(3), merged_from=(TEA
 HATE = memory("Ana hates tea.", id=identity(4), created_at=later(1), last_seen_at=later(1))
 
 
-def case(text: str, number: int = 0) -> Case:
+def case(text: str, number: int = 0) -> Case[Remember]:
     said = event(text, event_id=f"event {number}", occurred_at=later(1))
     return Case(said, Position(topic="memory.events", partition=0, offset=number), policy())
 
@@ -47,7 +48,7 @@ def encoded(vector: Vector) -> EncodedVector:
     return EncodedVector(vector, pack(vector, MODEL), truncated=False)
 
 
-def made(asked: Case, reason: Reason) -> dict[str, object]:
+def made(asked: Case[Remember], reason: Reason) -> dict[str, object]:
     return {
         "decision_id": asked.decision_id,
         "event": asked.event,

@@ -18,6 +18,7 @@ from schemas.decisions import (
     Revised,
     Verdict,
 )
+from schemas.events import Remember
 from schemas.memories import Memory, Superseded
 from streams.judges.lexicons import english
 from streams.model.embedding import Vector, pack
@@ -43,7 +44,7 @@ OLD = stored("Ana was in Lisbon.", id=identity(1))
 """What the index has."""
 
 
-def case(text: str, number: int = 0, scope: ScopeName = ANA) -> Case:
+def case(text: str, number: int = 0, scope: ScopeName = ANA) -> Case[Remember]:
     said = event(text, event_id=f"event {number}", scope=scope)
     return Case(said, Position(topic="memory.events", partition=0, offset=number), policy())
 
@@ -71,7 +72,7 @@ def merged(text: str, known: Sequence[StoredMemory], number: int = 0) -> Merge:
 
 def ignored(text: str, number: int) -> Ignore:
     asked = case(text, number)
-    return ignore(asked.event, asked.source, asked.policy, Reason.SAME_EVENT)
+    return ignore(asked, Reason.SAME_EVENT)
 
 
 def forked(*decisions: Decision, overlay: Overlay | None = None) -> Fork:

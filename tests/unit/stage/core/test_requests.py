@@ -12,7 +12,7 @@ from schemas.memories import Feedback, Memory, Standing, Superseded, Target
 from streams.model.embedding import pack
 from streams.model.identity import content_key, decision_id, memory_id, request_id
 from streams.model.neighbours import StoredMemory
-from streams.stage.core.case import EncodedVector
+from streams.stage.core.case import Case, EncodedVector
 from streams.stage.core.requests import (
     Held,
     WordingVectors,
@@ -78,7 +78,7 @@ def changed(decision: Revise | Ignore) -> list[Memory]:
 
 @pytest.mark.covers("B70", "B63", "B64", "B15")
 def test_a_memory_that_is_ended_keeps_its_text_and_says_why() -> None:
-    [tea] = changed(ended(retire((TEA, 3), reason="expired"), PLACE, POLICY, HELD))
+    [tea] = changed(ended(Case(retire((TEA, 3), reason="expired"), PLACE, POLICY), HELD))
     end = Superseded(by=None, at=later(5), reason="expired")
     assert tea == TEA.memory.model_copy(
         update={"status": Standing.SUPERSEDED, "superseded": end, "version": 4}
@@ -88,7 +88,7 @@ def test_a_memory_that_is_ended_keeps_its_text_and_says_why() -> None:
 @pytest.mark.covers("B71")
 def test_of_several_those_end_that_may_and_are_what_was_seen() -> None:
     wish = retire((TEA, 2), (CAKE, 1), (PINNED, 1), (ELSEWHERE, 1), (GONE, 1))
-    decision = ended(wish, PLACE, POLICY, HELD)
+    decision = ended(Case(wish, PLACE, POLICY), HELD)
     assert [one.id for one in changed(decision)] == [CAKE.memory.id]
     assert decision.evidence.reason is Reason.ENDED
     assert decision.evidence.refused == (
@@ -97,7 +97,7 @@ def test_of_several_those_end_that_may_and_are_what_was_seen() -> None:
         f"{ELSEWHERE.memory.id}: changed since",
         f"{GONE.memory.id}: changed since",
     )
-    nothing = ended(retire((PINNED, 1)), PLACE, POLICY, HELD)
+    nothing = ended(Case(retire((PINNED, 1)), PLACE, POLICY), HELD)
     assert isinstance(nothing, Ignore)
     assert nothing.evidence.reason is Reason.OUT_OF_DATE
     assert nothing.evidence.refused == (f"{PINNED.memory.id}: pinned",)
@@ -105,10 +105,10 @@ def test_of_several_those_end_that_may_and_are_what_was_seen() -> None:
 
 @pytest.mark.covers("B71")
 def test_a_memory_is_pinned_and_let_go() -> None:
-    decision = pinned(pin(TEA), PLACE, POLICY, HELD)
+    decision = pinned(Case(pin(TEA), PLACE, POLICY), HELD)
     assert decision.evidence.reason is Reason.PINNED
     assert changed(decision) == [TEA.memory.model_copy(update={"pinned": True, "version": 4})]
-    decision = pinned(pin(PINNED, on=False), PLACE, POLICY, HELD)
+    decision = pinned(Case(pin(PINNED, on=False), PLACE, POLICY), HELD)
     assert decision.evidence.reason is Reason.UNPINNED
     assert [one.pinned for one in changed(decision)] == [False]
 
@@ -116,24 +116,24 @@ def test_a_memory_is_pinned_and_let_go() -> None:
 @pytest.mark.covers("B71", "B123")
 def test_what_is_pinned_already_is_pinned_again_so_that_the_request_counts_once() -> None:
     for wish, known in ((pin(PINNED), PINNED.memory), (pin(TEA, on=False), TEA.memory)):
-        [again] = changed(pinned(wish, PLACE, POLICY, HELD))
+        [again] = changed(pinned(Case(wish, PLACE, POLICY), HELD))
         assert again == known.model_copy(update={"version": known.version + 1})
 
 
 def test_what_a_memory_was_good_for_is_added_up() -> None:
-    [tea] = changed(rated(rate(TEA, helpful=2, accessed=5), PLACE, POLICY, HELD))
+    [tea] = changed(rated(Case(rate(TEA, helpful=2, accessed=5), PLACE, POLICY), HELD))
     assert tea.feedback == Feedback(accessed=5, helpful=2)
     known = {TEA.memory.id: StoredMemory(tea, TEA.vector)}
-    [tea] = changed(rated(rate(TEA, harmful=1), PLACE, POLICY, known))
+    [tea] = changed(rated(Case(rate(TEA, harmful=1), PLACE, POLICY), known))
     assert (tea.feedback, tea.version) == (Feedback(accessed=5, helpful=2, harmful=1), 5)
-    assert rated(rate(TEA), PLACE, POLICY, HELD).evidence.reason is Reason.NOTHING_TO_CHANGE
+    assert rated(Case(rate(TEA), PLACE, POLICY), HELD).evidence.reason is Reason.NOTHING_TO_CHANGE
 
 
 @pytest.mark.parametrize("one", [ELSEWHERE, GONE, stored("Nobody knows.", id=identity(9))])
 def test_what_is_not_live_in_the_scope_is_neither_pinned_nor_rated(one: StoredMemory) -> None:
     for decision in (
-        pinned(pin(one), PLACE, POLICY, HELD),
-        rated(rate(one, helpful=1), PLACE, POLICY, HELD),
+        pinned(Case(pin(one), PLACE, POLICY), HELD),
+        rated(Case(rate(one, helpful=1), PLACE, POLICY), HELD),
     ):
         assert isinstance(decision, Ignore)
         assert decision.evidence.reason is Reason.OUT_OF_DATE
@@ -171,7 +171,7 @@ def test_memories_are_put_back_with_the_key_and_vector_of_their_own_words() -> N
         )
         for n, one, of_variants in ((1, back, (pack(unit(3), MODEL),)), (2, new, ()))
     }
-    decision = put_back(undo(back, new, ending), PLACE, POLICY, HELD, encoded)
+    decision = put_back(Case(undo(back, new, ending), PLACE, POLICY), HELD, encoded)
     made = changed(decision)
     assert [(one.text, one.version, one.live) for one in made] == [
         ("Ana liked tea.", 2, True),
@@ -208,7 +208,7 @@ def test_memories_are_put_back_with_the_key_and_vector_of_their_own_words() -> N
     ],
 )
 def test_where_one_of_them_is_not_what_was_seen_nothing_is_put_back(wrong: Memory) -> None:
-    decision = put_back(undo(as_it_was(CAKE, "Cake.", 2), wrong), PLACE, POLICY, HELD, {})
+    decision = put_back(Case(undo(as_it_was(CAKE, "Cake.", 2), wrong), PLACE, POLICY), HELD, {})
     assert isinstance(decision, Ignore)
     assert decision.evidence.reason is Reason.OUT_OF_DATE
     assert decision.evidence.refused == (f"{wrong.id}: changed since",)
@@ -244,7 +244,7 @@ ROWS = EncodedVector(unit(0, 0, 1), pack(unit(0, 0, 1), MODEL), truncated=False)
 def test_a_memory_without_a_vector_gets_it_and_is_still_to_be_compared() -> None:
     known = lacking("not-embedded")
     held = {known.memory.id: known}
-    made = made_up_for(make_up_for(known), PLACE, POLICY, held, ROWS)
+    made = made_up_for(Case(make_up_for(known), PLACE, POLICY), held, ROWS)
     assert isinstance(made, Revise)
     [revised] = made.memories
     assert made.evidence.reason is Reason.EMBEDDED
@@ -255,7 +255,7 @@ def test_a_memory_without_a_vector_gets_it_and_is_still_to_be_compared() -> None
 
 def test_a_memory_that_was_compared_loses_its_mark_and_nothing_else() -> None:
     known = lacking("not-compared")
-    made = made_up_for(make_up_for(known), PLACE, POLICY, {known.memory.id: known}, None)
+    made = made_up_for(Case(make_up_for(known), PLACE, POLICY), {known.memory.id: known}, None)
     assert isinstance(made, Revise)
     [revised] = made.memories
     assert (made.evidence.reason, revised.embedding) == (Reason.CHECKED, None)
@@ -277,6 +277,6 @@ def test_what_cannot_be_made_up_for_is_left_as_it_is(
     known: StoredMemory, version: int, reason: Reason
 ) -> None:
     held = {known.memory.id: known}
-    made = made_up_for(make_up_for(known, version=version), PLACE, POLICY, held, None)
+    made = made_up_for(Case(make_up_for(known, version=version), PLACE, POLICY), held, None)
     assert isinstance(made, Ignore)
     assert made.evidence.reason is reason

@@ -91,7 +91,7 @@ def settle(
     newer: Held | None = (NEWER, V_NEWER),
     older: Held | None = (OLDER, V_OLDER),
 ) -> Replace | Revise | Ignore:
-    return answered(answer(verdict), PLACE, policy(), known(newer), known(older), MODEL)
+    return answered(Case(answer(verdict), PLACE, policy()), known(newer), known(older), MODEL)
 
 
 def known(held: Held | None) -> StoredMemory | None:
@@ -263,7 +263,7 @@ class World:
         )
         place = Position(topic="memory.events", partition=0, offset=number)
         newer, older = (known((one.memory, one.embedding)) for one in (self.asking, self.older))
-        return answered(said, place, policy(), newer, older, MODEL)
+        return answered(Case(said, place, policy()), newer, older, MODEL)
 
 
 def inserted(number: int, text: str, vector: Embedding, evidence: Evidence) -> Insert:
@@ -395,7 +395,7 @@ class TestQuestions:
     @pytest.mark.parametrize("verdict", ["same", "refines", "contradicts", "distinct"])
     def test_is_answered_once(self, world: World, verdict: str) -> None:
         made = world.answered(verdict)
-        again = ignore(made.event, PLACE, policy(), Reason.SAME_EVENT)
+        again = ignore(Case(made.event, PLACE, policy()), Reason.SAME_EVENT)
         [question] = self.asked(world, *world.log, made, again)
         assert question.state == "answered"
         assert question.settled is not None
@@ -404,7 +404,7 @@ class TestQuestions:
     def test_a_later_answer_that_comes_too_late_does_not_undo_the_first(self, world: World) -> None:
         first = world.answered("same")
         late = answered(
-            answer("distinct", review_id=world.review.id), PLACE, policy(), None, None, MODEL
+            Case(answer("distinct", review_id=world.review.id), PLACE, policy()), None, None, MODEL
         )
         [question] = self.asked(world, *world.log, first, late)
         assert question.settled is not None
