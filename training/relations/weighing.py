@@ -298,7 +298,7 @@ def update_point(
     return _lowest(worth, updates, (distinct, joined), (_DISPLACED, 1.0))
 
 
-_FALSE_CONFLICTS = (0.01, 0.03)
+_FALSE_CONFLICTS = (0.02, 0.03)
 """The maximum shares of pairs without a contradiction that may be marked as in conflict: of natural
 pairs, and of near-misses."""
 

@@ -261,17 +261,25 @@ def _compared(
 
 
 def _missing(neighbours: tuple[Compared, ...], rules: Rules) -> list[str]:
-    """Return how far the likeliest pair kept apart was from `one_memory_min`, if it was close."""
-    told = (
-        of_one_memory(near.probabilities)
+    """Return how far the likeliest pairs were from `one_memory_min` and `contradicts_min`, if close."""
+    judges = rules.judges
+    told = [
+        (near.verdict, near.probabilities)
         for near in neighbours
         if near.probabilities is not None and near.verdict not in ONE_MEMORY
-    )
-    nearest = max(told, default=0.0)
-    if nearest < RATHER_ONE:
-        return []
-    least = rules.judges.one_memory_min
-    return [f"kept apart: {nearest:.1%} sure of one memory, judges.one_memory_min is {least:.1%}."]
+    ]
+    one = max((of_one_memory(given) for _, given in told), default=0.0)
+    unmarked = [given for verdict, given in told if verdict is not Verdict.CONTRADICTS]
+    other = max((given.get(Verdict.CONTRADICTS, 0.0) for given in unmarked), default=0.0)
+    lines = [
+        (one, "kept apart", "one memory", "one_memory_min", judges.one_memory_min),
+        (other, "not in conflict", "a contradiction", "contradicts_min", judges.contradicts_min),
+    ]
+    return [
+        f"{so}: {sure:.1%} sure of {what}, judges.{name} is {least:.1%}."
+        for sure, so, what, name, least in lines
+        if sure >= RATHER_ONE
+    ]
 
 
 def _not_replaced(neighbours: tuple[Compared, ...], rules: Rules) -> list[str]:
@@ -299,11 +307,20 @@ def _kept_because(near: Compared, rules: Rules) -> str:
 def opinions(near: Compared) -> list[str]:
     """Return a neighbour's assessment: its band and verdict, guard findings and probabilities."""
     return [
-        f"{_BAND[near.band]}; {_VERDICT[near.verdict]} ({near.judge})",
+        f"{_BAND[near.band]}; {_verdict(near)} ({near.judge})",
         *_language(near),
         *(_objection(finding) for finding in near.findings),
         *_likelihood(near),
     ]
+
+
+def _verdict(near: Compared) -> str:
+    """Return a verdict in words; of an unsure one, what it leans to."""
+    told = near.probabilities or {}
+    contradicts = told.get(Verdict.CONTRADICTS, 0.0)
+    if near.verdict is Verdict.UNSURE and contradicts > of_one_memory(told):
+        return "may contradict it"
+    return _VERDICT[near.verdict]
 
 
 def _language(near: Compared) -> list[str]:

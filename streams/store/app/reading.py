@@ -476,8 +476,17 @@ def _one_meant(found: Sequence[LogRecord], identity: str) -> MemoryId | None:
     return next(iter(meant.values()), None)
 
 
+_BEGINNING_MIN = 6
+"""The fewest characters that may stand for an id, so that a name of the user's own, such as "c4", hits
+none: among a million ids, one begins with six given hexadecimal digits with a chance of 6 %."""
+
+
 def _only(things: Collection[str], beginning: str) -> str:
-    """Return the only id. Raises AmbiguousPrefix if there are several."""
+    """Return the only id. Raises AmbiguousPrefix if there are several, or the beginning is short."""
+    if len(beginning) < _BEGINNING_MIN:
+        raise AmbiguousPrefix(
+            f"{beginning} is no whole id; of an id, write {_BEGINNING_MIN} characters at least"
+        )
     if len(things) > 1:
         shown = ", ".join(sorted(things)[:5])
         raise AmbiguousPrefix(f"{len(things):,} ids begin with {beginning}: {shown}")

@@ -227,8 +227,10 @@ class _Open:
         return found
 
     def labels(self) -> tuple[str, ...]:
-        """Return the columns that might group rows."""
-        return tuple(one.name for one in self.columns if _is_label(one))
+        """Return the columns that might group rows, first those named like a scope that have gaps."""
+        gappy = [one for one in self.columns if _is_gappy_scope(one)]
+        labels = [one for one in self.columns if one not in gappy and _is_label(one)]
+        return tuple(one.name for one in gappy + labels)
 
 
 def _text(columns: list[_Column]) -> str | None:
@@ -282,9 +284,14 @@ def _first(
     return min(fitting, key=lambda one: names.index(one.plain)).name if fitting else None
 
 
+def _is_gappy_scope(column: _Column) -> bool:
+    """Return whether a column is named like a scope, and most rows have one."""
+    return column.plain in _SCOPES and column.share(_is_name) >= _FILLED_MIN
+
+
 def _is_label(column: _Column) -> bool:
-    """Return whether a column has short, repeated values in nearly all rows."""
-    if not any(isinstance(value, str) for value in column.values):
+    """Return whether a column has short, repeated values in nearly all rows, other than times."""
+    if column.timed >= _FILLED_MIN or not any(isinstance(value, str) for value in column.values):
         return False
     short = column.share(lambda value: _is_name(value) and len(str(value)) <= _LABEL_LENGTH_MAX)
     again = 1 < column.different < column.rows

@@ -133,14 +133,23 @@ def test_an_event_a_decision_and_a_memory_are_found_by_id_or_its_beginning(
     assert decision in life
 
 
-def test_a_beginning_that_several_ids_share_is_not_guessed_at(memsieve: Memsieve) -> None:
+def test_a_short_beginning_names_nothing(memsieve: Memsieve) -> None:
     found = memsieve("decisions", "--store", "store", "--json").json()
-    events = sorted(decision["event"]["event_id"] for decision in found)
-    first = {event[0] for event in events if sum(e[0] == event[0] for e in events) > 1}
-    for beginning in first:
-        result = memsieve("explain", beginning, "--store", "store")
-        assert (result.code, result.out) == (2, "")
-        assert f"ids begin with {beginning}" in result.err
+    event = found[0]["event"]["event_id"]
+    result = memsieve("explain", event[:5], "--store", "store")
+    assert (result.code, result.out) == (2, "")
+    assert f"{event[:5]} is no whole id; of an id, write 6 characters at least" in result.err
+
+
+def test_a_beginning_that_several_ids_share_is_not_guessed_at(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    rows = [{"scope": "twins", "event_id": f"twins-{n}", "text": f"Door {n} is red."} for n in "12"]
+    (tmp_path / "twins.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    memsieve("run", "twins.jsonl", "--store", "twins")
+    result = memsieve("explain", "twins-", "--store", "twins")
+    assert (result.code, result.out) == (2, "")
+    assert "2 ids begin with twins-: twins-1, twins-2" in result.err
 
 
 def test_a_renamed_memory_is_explained_with_the_words_it_had(
