@@ -4,9 +4,8 @@ A decision is a pure function of the event, its neighbours, the verdicts and the
 facts (when it was made, and by which owner) are in the record's headers instead.
 """
 
-from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Literal, Self, TypeAlias, get_args
+from typing import Annotated, Literal, TypeAlias, TypeVar, get_args
 
 from pydantic import Field, model_validator
 
@@ -172,13 +171,18 @@ class _Decided(Record):
     evidence: Evidence
 
 
-def _each_embedded(memory: Memory, embeddings: Sequence[Embedding]) -> None:
-    """Raise ValueError where a decision carries vectors of some of the variants only."""
-    if embeddings and len(embeddings) != len(memory.variants):
+Worded = TypeVar("Worded", "Replace", "Merge", "Revised")
+
+
+def _each_embedded(record: Worded) -> Worded:
+    """Raise ValueError where a record carries vectors of some of its memory's variants only."""
+    vectors, variants = record.variant_embeddings, record.memory.variants
+    if vectors and len(vectors) != len(variants):
         raise ValueError(
-            f"variant_embeddings has {len(embeddings)} vectors, but the memory has "
-            f"{len(memory.variants)} variants"
+            f"variant_embeddings has {len(vectors)} vectors, but the memory has "
+            f"{len(variants)} variants"
         )
+    return record
 
 
 class Insert(_Decided):
@@ -203,10 +207,7 @@ class Replace(_Decided):
     variant_embeddings: tuple[Embedding, ...] = ()
     targets: Annotated[tuple[Target, ...], Field(min_length=1)]
 
-    @model_validator(mode="after")
-    def _all_or_none_embedded(self) -> Self:
-        _each_embedded(self.memory, self.variant_embeddings)
-        return self
+    _all_or_none_embedded = model_validator(mode="after")(_each_embedded)
 
 
 class Merge(_Decided):
@@ -224,10 +225,7 @@ class Merge(_Decided):
     event_embedding: Embedding | None
     targets: Annotated[tuple[Target, ...], Field(min_length=1)]
 
-    @model_validator(mode="after")
-    def _all_or_none_embedded(self) -> Self:
-        _each_embedded(self.memory, self.variant_embeddings)
-        return self
+    _all_or_none_embedded = model_validator(mode="after")(_each_embedded)
 
 
 class Reinforce(_Decided):
@@ -254,10 +252,7 @@ class Revised(Record):
     embedding: Embedding | None = None
     variant_embeddings: tuple[Embedding, ...] = ()
 
-    @model_validator(mode="after")
-    def _all_or_none_embedded(self) -> Self:
-        _each_embedded(self.memory, self.variant_embeddings)
-        return self
+    _all_or_none_embedded = model_validator(mode="after")(_each_embedded)
 
 
 class Revise(_Decided):

@@ -5,7 +5,6 @@ search depends on its scope only; up to about 100,000 memories per scope need no
 """
 
 import asyncio
-import re
 import shutil
 from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from streams.index.payload import (
     CONTRADICTED,
     DECISION_IDS,
     KEYWORDS,
+    POINT_ID,
     SCOPE,
     STATUS,
     VERSION,
@@ -42,7 +42,6 @@ from streams.model.ports import FLOAT32_SLACK, IndexLevel, NoStore, PartitionLev
 
 _LEVEL = TypeAdapter(IndexLevel)
 _REMEDY = "delete this directory, and the next run rebuilds it from the log"
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SEARCH_BATCH = 64
 """Queries per call: the engine holds the GIL for a whole call, about 0.2 ms per query."""
 _WRITE_BATCH = 256
@@ -84,7 +83,7 @@ class EdgeIndex:
         return found
 
     async def get(self, ids: Sequence[MemoryId]) -> dict[MemoryId, StoredMemory]:
-        return self._held([i for i in ids if _UUID.fullmatch(i)])
+        return self._held([i for i in ids if POINT_ID.fullmatch(i)])
 
     async def with_content(
         self, keys: Sequence[ContentKey]

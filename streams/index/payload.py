@@ -3,6 +3,7 @@
 One point per memory, with a vector for each wording: a multivector, compared by the nearest one.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -21,6 +22,9 @@ CONTRADICTED = "contradicted"
 VERSION = "version"
 KEYWORDS = (SCOPE, CONTENT_KEY, STATUS, DECISION_IDS, CONTRADICTED)
 """The fields to filter by, each with an index; the scope is the tenant."""
+
+POINT_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""The ids that a point may have; no memory has another."""
 
 _CONTENTS = "decided_on"
 _MEMORY = "memory"

@@ -9,6 +9,7 @@ import asyncio
 import re
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 from uuid import UUID, uuid5
@@ -28,6 +29,7 @@ from streams.index.payload import (
     CONTRADICTED,
     DECISION_IDS,
     KEYWORDS,
+    POINT_ID,
     SCOPE,
     SEARCHED,
     STATUS,
@@ -76,7 +78,6 @@ _LEVEL_INDEX = f"{_LEVEL}.{_INDEX}"
 _PARTITION = "partition"
 _REACHED = TypeAdapter(ReadPosition)
 _LEVELS = UUID("6d656d73-6965-5665-8000-000000000002")
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _OVERLOADED = {408, 425, 429, 500, 502, 503, 504}
 _REFUSED = {401, 403}
 _NOT_FOUND, _CONFLICT = 404, 409
@@ -142,7 +143,8 @@ class QdrantIndex:
         await self._require_version()
         if await self._found() is None:
             await self._create(f"{self._name}.1")
-            await self._ask_unless_there(lambda: self._point_alias_to(f"{self._name}.1"))
+            with suppress(_AlreadyThere):
+                await self._ask(lambda: self._point_alias_to(f"{self._name}.1"))
         await self._make_whole()
 
     async def beside(self) -> "QdrantIndex":
@@ -183,7 +185,8 @@ class QdrantIndex:
         found = await self._fitting()
         for field, schema in _INDEXES.items():
             if field not in found.payload_schema:
-                await self._ask(partial(self._create_index, field, schema))
+                create = partial(self._client.create_payload_index, self._name, field, schema)
+                await self._ask(partial(create, wait=True))
 
     async def check(self) -> models.CollectionInfo:
         """Return the collection's description; change nothing. Raises like `open`."""
@@ -192,7 +195,18 @@ class QdrantIndex:
 
     async def _fitting(self) -> models.CollectionInfo:
         found = await self._ask(lambda: self._client.get_collection(self._name))
-        self._require_vectors(found)
+        made = found.config.params.vectors
+        fits = (
+            isinstance(made, models.VectorParams)
+            and made.size == self._dimension
+            and made.distance == models.Distance.COSINE
+            and made.multivector_config == _BY_NEAREST
+        )
+        if not fits:
+            raise NoStore(
+                f"collection {self._name} of Qdrant was not made for memories of several vectors of "
+                f"{self._dimension} dimensions: name another one with qdrant.collection_prefix"
+            )
         return found
 
     async def search(self, queries: Sequence[Query]) -> list[list[StoredMemory]]:
@@ -206,7 +220,9 @@ class QdrantIndex:
         return found
 
     async def get(self, ids: Sequence[MemoryId]) -> dict[MemoryId, StoredMemory]:
-        known: list[models.ExtendedPointId] = [i for i in dict.fromkeys(ids) if _UUID.fullmatch(i)]
+        known: list[models.ExtendedPointId] = [
+            i for i in dict.fromkeys(ids) if POINT_ID.fullmatch(i)
+        ]
         records = await self._ask(
             lambda: self._client.retrieve(
                 self._name, known, with_payload=list(WHOLE), with_vectors=True
@@ -356,19 +372,20 @@ class QdrantIndex:
 
     async def _create(self, collection: str) -> None:
         """Create a collection. A concurrent creator makes the same one."""
-        await self._ask_unless_there(
-            lambda: self._client.create_collection(
-                collection,
-                vectors_config=models.VectorParams(
-                    size=self._dimension,
-                    distance=models.Distance.COSINE,
-                    multivector_config=_BY_NEAREST,
-                ),
-                hnsw_config=models.HnswConfigDiff(
-                    m=0, payload_m=_PAYLOAD_LINKS, full_scan_threshold=FULL_SCAN_KILOBYTES
-                ),
-            )
+        create = partial(
+            self._client.create_collection,
+            collection,
+            vectors_config=models.VectorParams(
+                size=self._dimension,
+                distance=models.Distance.COSINE,
+                multivector_config=_BY_NEAREST,
+            ),
+            hnsw_config=models.HnswConfigDiff(
+                m=0, payload_m=_PAYLOAD_LINKS, full_scan_threshold=FULL_SCAN_KILOBYTES
+            ),
         )
+        with suppress(_AlreadyThere):
+            await self._ask(create)
 
     async def _point_alias_to(self, collection: str, *, instead: bool = False) -> None:
         """Point the alias to a collection, in one step if it pointed to another."""
@@ -379,31 +396,6 @@ class QdrantIndex:
         made = models.CreateAlias(collection_name=collection, alias_name=self._name)
         operations.append(models.CreateAliasOperation(create_alias=made))
         await self._client.update_collection_aliases(operations)
-
-    async def _create_index(
-        self, field: str, schema: models.KeywordIndexParams | models.IntegerIndexParams
-    ) -> None:
-        await self._client.create_payload_index(self._name, field, schema, wait=True)
-
-    def _require_vectors(self, found: models.CollectionInfo) -> None:
-        made = found.config.params.vectors
-        fits = (
-            isinstance(made, models.VectorParams)
-            and made.size == self._dimension
-            and made.distance == models.Distance.COSINE
-            and made.multivector_config == _BY_NEAREST
-        )
-        if not fits:
-            raise NoStore(
-                f"collection {self._name} of Qdrant was not made for memories of several vectors of "
-                f"{self._dimension} dimensions: name another one with qdrant.collection_prefix"
-            )
-
-    async def _ask_unless_there(self, call: Callable[[], Awaitable[object]]) -> None:
-        try:
-            await self._ask(call)
-        except _AlreadyThere:
-            return
 
     async def _ask(self, call: Callable[[], Awaitable[Answer]]) -> Answer:
         """Query the server; retry if a connection broke. Every call may be repeated."""

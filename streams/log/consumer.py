@@ -1,35 +1,28 @@
 """The loop of every process: read, handle, append, await the acknowledgement, commit."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 
 from streams.log.failures import RetryPolicy
 from streams.model.ports import CommittedOffset, Fatal, Log, LogRecord, Poison, Process, Transient
 
 
+@dataclass(eq=False)
 class Consumer:
     """Runs one process on one partition of a log by polling.
 
-    After any failure it claims the partition again before the next batch.
+    After any failure it claims the partition again before the next batch. `report` gets one line
+    that says what the consumer is waiting for.
     """
 
-    def __init__(
-        self,
-        process: Process,
-        log: Log,
-        partition: int,
-        *,
-        retry: RetryPolicy,
-        sleep: Callable[[float], Awaitable[None]],
-        report: Callable[[str], None],
-    ) -> None:
-        """`report` gets one line that says what the consumer is waiting for."""
-        self._process = process
-        self._log = log
-        self._partition = partition
-        self._retry = retry
-        self._sleep = sleep
-        self._report = report
-        self._next: int | None = None
+    process: Process
+    log: Log
+    partition: int
+    _: KW_ONLY
+    retry: RetryPolicy
+    sleep: Callable[[float], Awaitable[None]]
+    report: Callable[[str], None]
+    _next: int | None = field(default=None, init=False)
 
     async def step(self, records_max: int) -> int:
         """Handle one batch; return its number of records, 0 at the end of the partition."""
@@ -39,15 +32,15 @@ class Consumer:
                 return await self._step(records_max)
             except Poison as error:
                 raise Fatal(
-                    f"a poisoned record of {self._process.topic} was not set aside: {error}"
+                    f"a poisoned record of {self.process.topic} was not set aside: {error}"
                 ) from error
             except Transient as error:
                 attempt += 1
-                if attempt >= self._retry.attempts_max:
+                if attempt >= self.retry.attempts_max:
                     raise Fatal(f"{error}; gave up after {attempt} attempts") from error
-                delay = self._retry.delay(attempt)
-                self._report(f"{error}; trying again in {delay:.1f} s")
-                await self._sleep(delay)
+                delay = self.retry.delay(attempt)
+                self.report(f"{error}; trying again in {delay:.1f} s")
+                await self.sleep(delay)
 
     async def drain(self, records_max: int) -> None:
         """Handle everything up to the end of the partition."""
@@ -55,13 +48,13 @@ class Consumer:
             pass
 
     async def _step(self, records_max: int) -> int:
-        process, partition = self._process, self._partition
+        process, partition = self.process, self.partition
         position = self._next
         self._next = None  # until the commit below, only the log knows the position
         if position is None:
             position = await process.claim(partition)
-        records = await self._log.read(process.topic, partition, position, records_max)
-        self._next = await work(process, self._log, records) if records else position
+        records = await self.log.read(process.topic, partition, position, records_max)
+        self._next = await work(process, self.log, records) if records else position
         return len(records)
 
 

@@ -1,20 +1,23 @@
 """Topics, partitions, offsets and consumer groups in one SQLite file: the log of embedded mode.
 
 It behaves like Kafka, so that a flow cannot tell the two apart. One process writes, any number may
-read: the file is in WAL mode.
+read: the file is in WAL mode. A rehearsal, which keeps nothing, has it in memory.
 """
 
 import json
 import os
 import shutil
 import sqlite3
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
+from weakref import finalize
 
 from pydantic_core import from_json, to_json
 
+from streams.log.pages import page
 from streams.model.ports import (
     CommittedOffset,
     Fatal,
@@ -56,10 +59,9 @@ COMMIT;
 _BUSY_SECONDS = 2.0
 """How long a statement waits for another process's transaction before it raises Transient."""
 
-_READ_BYTES = 16_777_216
-"""The size at which a batch of records ends: it is held in memory as a whole."""
-
 _APPLICATION_ID = 1_835_363_699
+
+_IN_MEMORY = Path("memory")
 
 _AFTER_ALL = "\U0010ffff" * 200
 """A suffix that sorts after every other end of a name: names have up to 200 characters."""
@@ -68,39 +70,53 @@ _Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class LocalBroker:
-    """Implements ports.Log, ports.Lookup, ports.Ingestion and ports.Mirror over one file.
+    """Implements ports.Log and ports.Lookup over one file, or none.
 
+    It also takes in the records of sources that are no log, and copies those of another log.
     `indexed` names, by topic, the headers that `find` can look up.
     """
 
     is_indexed = True
 
     def __init__(
-        self, path: Path, *, indexed: Mapping[str, frozenset[str]], read_only: bool = False
+        self,
+        path: Path | None = None,
+        *,
+        indexed: Mapping[str, frozenset[str]] = MappingProxyType({}),
+        read_only: bool = False,
     ) -> None:
-        """Open the log, creating it unless `read_only`. Raises NoStore if it cannot be used."""
+        """Open the log, creating it unless `read_only`. Raises NoStore if it cannot be used.
+
+        Without a path it is in memory, and ends with this object.
+        """
         self._indexed = indexed
-        self._path = path
+        self._path = path or _IN_MEMORY
         self._left = ExitStack()
-        mode, opened = "rwc", path
-        if read_only:
-            # If the directory is not writable, no other process is writing either.
-            mode = "ro" if os.access(path.parent, os.W_OK) else "ro&immutable=1"
         with self._meanings():
-            if mode == "ro&immutable=1" and _has_journal(path):
-                mode, opened = "ro", self._copied(path)
             self._db = sqlite3.connect(
-                f"{opened.absolute().as_uri()}?mode={mode}",
+                "file::memory:" if path is None else self._uri(path, read_only=read_only),
                 uri=True,
                 timeout=_BUSY_SECONDS,
                 isolation_level=None,
+                check_same_thread=path is not None,
             )
+        if path is None:
+            finalize(self, self._db.close)  # in whichever thread collects it
         try:
             with self._meanings():
                 self._prepare(read_only=read_only)
         except BaseException:
             self.close()
             raise
+
+    def _uri(self, path: Path, *, read_only: bool) -> str:
+        mode = "rwc"
+        if read_only:
+            # If the directory is not writable, no other process is writing either.
+            mode = "ro" if os.access(path.parent, os.W_OK) else "ro&immutable=1"
+        if mode == "ro&immutable=1" and _has_journal(path):
+            mode, path = "ro", self._copied(path)
+        return f"{path.absolute().as_uri()}?mode={mode}"
 
     def _copied(self, path: Path) -> Path:
         """Copy the log with its journal, and return the copy, which is there until it is closed.
@@ -155,20 +171,9 @@ class LocalBroker:
             return self._append(records)
 
     async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[LogRecord]:
-        records: list[LogRecord] = []
-        size = 0
+        asked = 'topic = ? AND partition = ? AND "offset" >= ? ORDER BY "offset" LIMIT ?'
         with self._meanings():
-            rows = self._db.execute(
-                'SELECT topic, partition, "offset", key, value, headers FROM records '
-                'WHERE topic = ? AND partition = ? AND "offset" >= ? ORDER BY "offset" LIMIT ?',
-                (topic, partition, offset, limit),
-            )
-            for row in rows:
-                records.append(_record(row))
-                size += len(row[4] or b"")
-                if size >= _READ_BYTES:
-                    break
-        return records
+            return page(self._records(asked, topic, partition, offset, limit))
 
     async def beginning(self, topic: str, partition: int) -> int:
         with self._meanings():
@@ -241,15 +246,13 @@ class LocalBroker:
 
     async def find(self, topic: str, header: str, values: Sequence[str]) -> list[LogRecord]:
         self._require_indexed(topic, header)
+        asked = (
+            "rowid IN (SELECT record FROM headers WHERE topic = ? AND name = ? "
+            'AND value IN (SELECT value FROM json_each(?))) ORDER BY partition, "offset"'
+        )
+        texts = json.dumps([value for value in values if _is_text(value)])
         with self._meanings():
-            rows = self._db.execute(
-                'SELECT topic, partition, "offset", key, value, headers FROM records '
-                "WHERE rowid IN (SELECT record FROM headers WHERE topic = ? AND name = ? "
-                "AND value IN (SELECT value FROM json_each(?))) "
-                'ORDER BY partition, "offset"',
-                (topic, header, json.dumps([value for value in values if _is_text(value)])),
-            )
-            return [_record(row) for row in rows]
+            return list(self._records(asked, topic, header, texts))
 
     async def find_beginning(
         self, topic: str, headers: Sequence[str], beginning: str
@@ -258,21 +261,26 @@ class LocalBroker:
             self._require_indexed(topic, header)
         if not _is_text(beginning):
             return []
+        asked = (
+            "rowid IN (SELECT record FROM headers WHERE topic = ? AND name IN "
+            "(SELECT value FROM json_each(?)) AND value BETWEEN ? AND ?) "
+            'ORDER BY partition, "offset"'
+        )
+        names, last = json.dumps(list(headers)), beginning + _AFTER_ALL
         with self._meanings():
-            rows = self._db.execute(
-                'SELECT topic, partition, "offset", key, value, headers FROM records '
-                "WHERE rowid IN (SELECT record FROM headers WHERE topic = ? "
-                "AND name IN (SELECT value FROM json_each(?)) AND value BETWEEN ? AND ?) "
-                'ORDER BY partition, "offset"',
-                (topic, json.dumps(list(headers)), beginning, beginning + _AFTER_ALL),
-            )
-            return [_record(row) for row in rows]
+            return list(self._records(asked, topic, names, beginning, last))
+
+    def _records(self, condition: str, *values: str | int) -> Iterator[LogRecord]:
+        columns = 'topic, partition, "offset", key, value, headers'
+        query = f"SELECT {columns} FROM records WHERE {condition}"  # noqa: S608 - all are ours
+        return map(_record, self._db.execute(query, values))
 
     def _require_indexed(self, topic: str, header: str) -> None:
         if header not in self._indexed.get(topic, frozenset()):
             raise Fatal(f"header {header} of {topic} is not indexed")
 
     async def mark(self, source: str) -> SourceMark | None:
+        """Return the last mark of a source: how far it was taken in."""
         with self._meanings():
             row = self._db.execute(
                 "SELECT line, digest, complete FROM marks WHERE source = ?", (source,)
@@ -282,6 +290,7 @@ class LocalBroker:
     async def ingest(
         self, records: Sequence[OutgoingRecord], source: str, mark: SourceMark
     ) -> None:
+        """Append the records and set the source's mark: both or neither."""
         with self._transaction():
             self._append(records)
             self._db.execute(
@@ -290,6 +299,10 @@ class LocalBroker:
             )
 
     async def mirror(self, records: Sequence[LogRecord]) -> None:
+        """Append records of another log at their own offsets, in order; skipped ones stay empty.
+
+        Appends all or none. Raises Fatal if a partition has already passed such an offset.
+        """
         with self._transaction():
             for record in records:
                 end = self._next_offset(record.topic, record.partition)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -55,51 +55,41 @@ class AssignedPartition:
                 task.cancel()
 
 
+@dataclass(eq=False)
 class Partitions:
-    """Implements ports.Assignee: one process on the partitions that a group assigns to it.
+    """Implements ports.Assignee: one process on the partitions that a group assigns to its member.
 
     A partition is paused until it is claimed, and after every transient failure; it is claimed
     again before it continues. A partition is released only between two batches, with their work
     committed. A permanent failure is passed to `stop`, and from then on nothing more is done. A
     batch that takes too long is cut off: it is cancelled and ended before another member may
     begin.
+
+    `revoke_seconds`: how long a batch may delay a rebalance or the shutdown. `report` gets one
+    line that says what is waited for. `measured` wraps each batch and gets its topic and number
+    of records; `claiming` wraps each claim and gets its topic.
     """
 
-    def __init__(
-        self,
-        process: Process,
-        log: Log,
-        member: GroupMember,
-        *,
-        retry: RetryPolicy,
-        revoke_seconds: float,
-        sleep: Callable[[float], Awaitable[None]],
-        report: Callable[[str], None],
-        stop: Callable[[Exception], None],
-        measured: Callable[[str, int], AbstractContextManager[None]],
-        claiming: Callable[[str], AbstractContextManager[None]],
-    ) -> None:
-        """Bind a process to the member that feeds it.
-
-        `revoke_seconds`: how long a batch may delay a rebalance or the shutdown. `report` gets one
-        line that says what is waited for. `measured` wraps each batch and gets its topic and number
-        of records; `claiming` wraps each claim and gets its topic.
-        """
-        self._process = process
-        self._log = log
-        self._member = member
-        self._retry = retry
-        self._revoke_seconds = revoke_seconds
-        self._sleep = sleep
-        self._report = report
-        self._stop = stop
-        self._measured = measured
-        self._claiming = claiming
-        self._held: dict[int, AssignedPartition] = {}
-        self._gone: list[AssignedPartition] = []
-        self._steps: dict[int, asyncio.Task[None]] = {}
-        self._joined = False
-        self._over = False
+    process: Process
+    log: Log
+    member: GroupMember
+    _: KW_ONLY
+    retry: RetryPolicy
+    revoke_seconds: float
+    sleep: Callable[[float], Awaitable[None]]
+    report: Callable[[str], None]
+    stop: Callable[[Exception], None]
+    measured: Callable[[str, int], AbstractContextManager[None]]
+    claiming: Callable[[str], AbstractContextManager[None]]
+    _held: dict[int, AssignedPartition] = field(
+        default_factory=dict[int, AssignedPartition], init=False
+    )
+    _gone: list[AssignedPartition] = field(default_factory=list[AssignedPartition], init=False)
+    _steps: dict[int, asyncio.Task[None]] = field(
+        default_factory=dict[int, asyncio.Task[None]], init=False
+    )
+    _joined: bool = field(default=False, init=False)
+    _over: bool = field(default=False, init=False)
 
     @property
     def held(self) -> dict[int, AssignedPartition]:
@@ -125,7 +115,7 @@ class Partitions:
         self._forget(partitions)
         await self._finish()
         for partition in partitions:
-            self._process.release(partition)
+            self.process.release(partition)
 
     async def handle(self, records: Sequence[LogRecord]) -> None:
         """Process the fetched records, partitions concurrently: one waits while another works."""
@@ -146,7 +136,7 @@ class Partitions:
 
     async def _settle(self, partition: int, held: AssignedPartition) -> None:
         if held.next is not None:
-            await self._process.settle(partition)
+            await self.process.settle(partition)
 
     async def close(self) -> None:
         """Wait for the batches in progress and settle their work; do nothing afterwards."""
@@ -155,7 +145,7 @@ class Partitions:
         self._forget(list(held))
         await self._finish()
         with suppress(Transient, TimeoutError):  # the next start catches up
-            async with asyncio.timeout(self._revoke_seconds):
+            async with asyncio.timeout(self.revoke_seconds):
                 await self._settle_at_last(held)
 
     async def _settle_at_last(self, gone: Mapping[int, AssignedPartition]) -> None:
@@ -172,10 +162,10 @@ class Partitions:
         """Return once nothing is in progress on the forgotten partitions."""
         gone, self._gone = self._gone, []
         try:
-            async with asyncio.timeout(self._revoke_seconds):
+            async with asyncio.timeout(self.revoke_seconds):
                 await _between_batches(gone)
         except TimeoutError:
-            self._report(f"{self._process.topic}: a batch takes too long and is cut off")
+            self.report(f"{self.process.topic}: a batch takes too long and is cut off")
             for held in gone:
                 held.cut()
             await _between_batches(gone)
@@ -190,10 +180,10 @@ class Partitions:
         if not ahead:
             return
         if held.fresh and ahead[0].offset > held.next:
-            place = f"{self._process.topic}/{partition}"
-            self._report(f"{place} has nothing more from {held.next} to {ahead[0].offset - 1}")
-        with self._measured(self._process.topic, len(ahead)):
-            held.done = await acknowledged(self._process, self._log, ahead)
+            place = f"{self.process.topic}/{partition}"
+            self.report(f"{place} has nothing more from {held.next} to {ahead[0].offset - 1}")
+        with self.measured(self.process.topic, len(ahead)):
+            held.done = await acknowledged(self.process, self.log, ahead)
         held.next, held.fresh, held.waits_for = held.done.offset, False, ""
         if held.committing is None or held.committing.done():
             held.committing = asyncio.create_task(self._commit(partition, held))
@@ -203,7 +193,7 @@ class Partitions:
         try:
             while held.done is not None:
                 done, held.done = held.done, None
-                await commit(self._process, self._log, partition, done)
+                await commit(self.process, self.log, partition, done)
                 held.failures = 0
         except Exception as error:  # noqa: BLE001 - else it would go unnoticed
             self._failed(partition, held, error)
@@ -227,7 +217,7 @@ class Partitions:
     def _failed(self, partition: int, held: AssignedPartition, error: Exception) -> None:
         """Wait if that may help; stop if nothing does."""
         if isinstance(error, Poison):
-            topic = self._process.topic
+            topic = self.process.topic
             self._give_up(Fatal(f"a poisoned record of {topic} was not set aside: {error}"))
         elif not isinstance(error, Transient):
             self._give_up(error)
@@ -243,12 +233,12 @@ class Partitions:
         self._forget(list(self._held))
         if not self._over:
             self._over = True
-            self._stop(error)
+            self.stop(error)
 
     def _wait(self, partition: int, held: AssignedPartition, error: NotYet) -> None:
         """Retry the same records later: nothing has failed."""
         if not held.waits_for:
-            self._report(f"{self._process.topic}/{partition} waits: {error}")
+            self.report(f"{self.process.topic}/{partition} waits: {error}")
         held.waits_for = str(error)
         self._pause(partition, held)
         self._later(partition, self._resume_later(partition, held))
@@ -256,36 +246,36 @@ class Partitions:
     def _back_off(self, partition: int, held: AssignedPartition, error: Transient) -> None:
         held.next, held.waits_for = None, str(error)
         held.failures += 1
-        delay = self._retry.delay(held.failures)
+        delay = self.retry.delay(held.failures)
         self._pause(partition, held)
-        place = f"{self._process.topic}/{partition}"
-        self._report(f"{place} waits: {error}; trying again in {delay:.1f} s")
+        place = f"{self.process.topic}/{partition}"
+        self.report(f"{place} waits: {error}; trying again in {delay:.1f} s")
         self._later(partition, self._claim(partition, held, delay))
 
     def _pause(self, partition: int, held: AssignedPartition) -> None:
         held.paused = True
-        self._member.pause(partition)
+        self.member.pause(partition)
 
     def _resume(self, partition: int, held: AssignedPartition, position: int) -> None:
         held.next, held.paused = position, False
-        self._member.resume(partition, position)
+        self.member.resume(partition, position)
 
     def _later(self, partition: int, step: Coroutine[Any, Any, None]) -> None:
         self._steps[partition] = asyncio.create_task(step)
 
     async def _resume_later(self, partition: int, held: AssignedPartition) -> None:
-        await self._sleep(_WAIT_SECONDS)
+        await self.sleep(_WAIT_SECONDS)
         if self._held.get(partition) is held and held.next is not None:
             self._resume(partition, held, held.next)
 
     async def _claim(self, partition: int, held: AssignedPartition, delay: float) -> None:
-        await self._sleep(delay)
+        await self.sleep(delay)
         await self._guarded(partition, held, partial(self._claimed, partition, held))
 
     async def _claimed(self, partition: int, held: AssignedPartition) -> None:
         await _committed(held)
-        with self._claiming(self._process.topic):
-            position = await self._process.claim(partition)
+        with self.claiming(self.process.topic):
+            position = await self.process.claim(partition)
         held.fresh, held.waits_for = True, ""
         self._resume(partition, held, position)
 

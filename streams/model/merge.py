@@ -156,8 +156,15 @@ def _is_retold(unit: "_Unit", said: Sequence["_Unit"], told: Sequence["_Unit"]) 
 
 
 def contains(text: str, other: str) -> bool:
-    """Return whether `text` contains every sentence of `other`, word for word."""
-    return not _news(other, sentences(text))
+    """Return whether `text` contains every sentence of `other`, word for word, in its context."""
+    keys = [_key(sentence) for sentence in sentences(text)]
+    before = -1
+    for sentence in sentences(other):
+        place = _place(sentence, keys, before)
+        if place is None:
+            return False
+        before = place
+    return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,22 +239,13 @@ def _by_age(parts: Sequence[MergePart]) -> list[MergePart]:
     return sorted(parts, key=lambda part: (part.said_at, part.origin))
 
 
-def _news(text: str, known: Sequence[str]) -> list[str]:
-    """Return the sentences of `text` that are not among the known ones in the same context."""
-    keys = [_key(sentence) for sentence in known]
-    news: list[str] = []
-    before: int | None = -1  # index of the previous sentence among the known; None: not found
-    for sentence in sentences(text):
-        before = _place(sentence, keys, before)
-        if before is None:
-            news.append(sentence)
-    return news
+def _place(sentence: str, keys: Sequence[str], before: int) -> int | None:
+    """Return the index of a known sentence; a dependent one must follow the previous sentence.
 
-
-def _place(sentence: str, keys: Sequence[str], before: int | None) -> int | None:
-    """Return the index of a known sentence; a dependent one must follow the previous sentence."""
+    `before` is the index of that; -1 if there is none.
+    """
     key = _key(sentence)
-    if before is not None and keys[before + 1 : before + 2] == [key]:
+    if keys[before + 1 : before + 2] == [key]:
         return before + 1
     return keys.index(key) if key in keys and not _leans(sentence) else None
 

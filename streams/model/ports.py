@@ -314,35 +314,6 @@ class Source(Protocol):
         ...
 
 
-class Ingestion(Protocol):
-    """Takes in records from a source that is not a log, and remembers how far it has read."""
-
-    async def mark(self, source: str) -> SourceMark | None:
-        """Return the last mark of the source."""
-        ...
-
-    async def ingest(
-        self, records: Sequence[OutgoingRecord], source: str, mark: SourceMark
-    ) -> None:
-        """Append the records and set the mark: both or neither."""
-        ...
-
-
-class Mirror(Protocol):
-    """Copies records of another log."""
-
-    async def mirror(self, records: Sequence[LogRecord]) -> None:
-        """Append records at their own offsets, in order; skipped offsets stay empty.
-
-        Appends all or none. Raises Fatal if a partition has already passed such an offset.
-        """
-        ...
-
-
-class IngestionLog(Log, Ingestion, Mirror, Protocol):
-    """A log that also takes in sources and records of other logs."""
-
-
 class SearchableLog(Log, Lookup, Protocol):
     """A log that can also look records up by header."""
 

@@ -67,20 +67,16 @@ def was_screened(decision: Decision) -> bool:
 
 def _texts(event: Remember) -> Iterator[str]:
     """Yield all texts of an event, except the producer's identifiers such as its id and scope."""
-    yield event.text
-    yield from (text for text in (event.title, event.category) if text is not None)
-    yield from (*event.tags, *event.entities)
+    labels = (event.title, event.category, *event.tags, *event.entities)
+    yield from (text for text in (event.text, *labels) if text is not None)
     yield from _strings(event.metadata)
 
 
 def _strings(value: JsonValue | Mapping[str, JsonValue]) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif isinstance(value, Mapping):
-        for inner in value.values():
-            yield from _strings(inner)
-    elif isinstance(value, list):
-        for inner in value:
+    elif isinstance(value, Mapping | list):
+        for inner in value.values() if isinstance(value, Mapping) else value:
             yield from _strings(inner)
 
 
@@ -91,12 +87,15 @@ def _masked(event: Remember, rule: Privacy, spot: Spot) -> Remember:
         spots = [one for one in spot(text) if rule.of(one.sort) == "mask"]
         return _without(text, spots)
 
+    def label(text: str) -> str:
+        return mask(text)[:LABEL_MAX]
+
     update = {
         "text": mask(event.text),
-        "title": None if event.title is None else mask(event.title)[:LABEL_MAX],
-        "category": None if event.category is None else mask(event.category)[:LABEL_MAX],
-        "tags": tuple(mask(tag)[:LABEL_MAX] for tag in event.tags),
-        "entities": tuple(mask(entity)[:LABEL_MAX] for entity in event.entities),
+        "title": event.title and label(event.title),
+        "category": event.category and label(event.category),
+        "tags": tuple(map(label, event.tags)),
+        "entities": tuple(map(label, event.entities)),
         "metadata": _each(event.metadata, mask),
     }
     return event.model_copy(update=update)

@@ -16,7 +16,7 @@ from streams.index.exact import ExactIndex
 from streams.log.consumer import Consumer
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog
-from streams.log.memory_log import MemoryLog
+from streams.log.local_broker import LocalBroker
 from streams.model.fences import ReadPosition
 from streams.model.identity import decision_id, memory_id
 from streams.model.policy import Policy
@@ -83,7 +83,7 @@ async def dry_run(_: pytest.FixtureRequest, __: Path, rules: Policy) -> AsyncGen
 
 @asynccontextmanager
 async def cluster(_: pytest.FixtureRequest, __: Path, rules: Policy) -> AsyncGenerator[Client]:
-    log = MemoryLog()
+    log = LocalBroker()
     for topic in TOPICS:
         log.create(topic.name, 1)
     async with served(log, rules) as client:
@@ -245,14 +245,14 @@ class TestClusterClient:
     """What only the client of services does: it waits."""
 
     @pytest.fixture
-    def log(self) -> MemoryLog:
+    def log(self) -> LocalBroker:
         """Return a log that nobody works on."""
-        made = MemoryLog()
+        made = LocalBroker()
         for topic in TOPICS:
             made.create(topic.name, 1)
         return made
 
-    async def test_what_is_not_decided_in_time_stays_published(self, log: MemoryLog) -> None:
+    async def test_what_is_not_decided_in_time_stays_published(self, log: LocalBroker) -> None:
         [response] = await client_of(log, Waiting(lambda: 0.01)).submit([FIRST])
         assert (response.own, response.decision) == (None, None)
         assert undecided([response]) == [response]
@@ -261,14 +261,14 @@ class TestClusterClient:
         assert await log.end(EVENTS.name, 0) == 1
 
     async def test_without_time_nobody_is_waited_for_and_nothing_is_retried(
-        self, log: MemoryLog
+        self, log: LocalBroker
     ) -> None:
         client = client_of(log, NO_WAITING)
         [response] = await client.submit([FIRST])
         assert (response.own, client.attempts_left) == (None, 0)
 
     async def test_an_attempt_is_counted_and_the_last_one_is_not_repeated(
-        self, log: MemoryLog
+        self, log: LocalBroker
     ) -> None:
         client = client_of(log, Waiting(lambda: 0.001))
         left = list[int]()
@@ -278,7 +278,7 @@ class TestClusterClient:
         assert left == [4, 3, 2, 1, 0, 0]
 
     async def test_clients_of_one_process_wait_for_what_each_other_was_told(
-        self, log: MemoryLog
+        self, log: LocalBroker
     ) -> None:
         """The writer is behind at first: only the second look finds it done."""
         index, reached = ExactIndex(), {0: 1}
@@ -295,7 +295,7 @@ class TestClusterClient:
         assert (looks, reached) == ([0, 1], {})
 
     async def test_who_watches_is_told_where_it_lies_and_may_interrupt_the_wait(
-        self, log: MemoryLog
+        self, log: LocalBroker
     ) -> None:
         said = list[str]()
         client = client_of(log, watched(SECONDS, said.append))
@@ -308,7 +308,7 @@ class TestClusterClient:
         with pytest.raises(Interrupted, match=f"stays queued, as {place}: memsieve explain first"):
             await waiting
 
-    async def test_who_does_not_watch_is_cancelled_as_any_task(self, log: MemoryLog) -> None:
+    async def test_who_does_not_watch_is_cancelled_as_any_task(self, log: LocalBroker) -> None:
         waiting = asyncio.create_task(client_of(log, Waiting(lambda: SECONDS)).submit([FIRST]))
         await asyncio.sleep(0)
         assert await log.end(EVENTS.name, 0) == 1

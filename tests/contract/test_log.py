@@ -1,4 +1,4 @@
-"""What every Log, Lookup and Ingestion keeps, and what LocalBroker promises beyond them."""
+"""What every Log and Lookup keeps, and what LocalBroker promises beyond them."""
 
 import asyncio
 import json
@@ -22,11 +22,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog
 from streams.log.local_broker import LocalBroker
-from streams.log.memory_log import MemoryLog
 from streams.model.ports import (
     CommittedOffset,
     Fatal,
-    Ingestion,
     Log,
     LogRecord,
     Lookup,
@@ -57,10 +55,6 @@ class SearchableLog(Log, Lookup, Protocol):
     pass
 
 
-class TakingLog(Log, Ingestion, Protocol):
-    pass
-
-
 Make = Callable[[pytest.FixtureRequest, Path, Mapping[str, int]], AbstractAsyncContextManager[Any]]
 
 
@@ -79,8 +73,8 @@ async def local_broker(
 @asynccontextmanager
 async def memory(
     _: pytest.FixtureRequest, __: Path, topics: Mapping[str, int]
-) -> AsyncGenerator[MemoryLog]:
-    log = MemoryLog()
+) -> AsyncGenerator[LocalBroker]:
+    log = LocalBroker(indexed={topic: frozenset({WHO, ALSO}) for topic in topics})
     for topic, partitions in topics.items():
         log.create(topic, partitions)
     yield log
@@ -362,14 +356,14 @@ class TestIntake:
     @pytest.fixture(params=INTAKES.values(), ids=list(INTAKES))
     async def log(
         self, request: pytest.FixtureRequest, tmp_path: Path, one: str, many: str
-    ) -> AsyncGenerator[TakingLog]:
+    ) -> AsyncGenerator[LocalBroker]:
         async with request.param(request, tmp_path, {one: 1, many: 3}) as log:
             yield log
 
-    async def test_a_source_never_read_has_no_mark(self, log: TakingLog) -> None:
+    async def test_a_source_never_read_has_no_mark(self, log: LocalBroker) -> None:
         assert await log.mark("chat.jsonl") is None
 
-    async def test_sets_the_mark_with_the_records(self, log: TakingLog, one: str) -> None:
+    async def test_sets_the_mark_with_the_records(self, log: LocalBroker, one: str) -> None:
         first, second = (
             SourceMark(2, "d1", complete=False),
             SourceMark(3, "d2", complete=True),
@@ -381,14 +375,14 @@ class TestIntake:
         assert await log.mark("other.jsonl") is None
         assert await values(log, one) == ["a", "b", "c"]
 
-    async def test_a_mark_may_move_without_records(self, log: TakingLog, one: str) -> None:
+    async def test_a_mark_may_move_without_records(self, log: LocalBroker, one: str) -> None:
         await log.ingest([], "empty.jsonl", SourceMark(0, "", complete=True))
         assert await log.mark("empty.jsonl") == SourceMark(0, "", complete=True)
         assert await log.end(one, 0) == 0
 
     @pytest.mark.parametrize("broken", [0, 1, 2])
     async def test_takes_in_records_and_mark_or_neither(
-        self, log: TakingLog, one: str, broken: int
+        self, log: LocalBroker, one: str, broken: int
     ) -> None:
         before = SourceMark(1, "before", complete=False)
         await log.ingest([out(one, "kept")], "chat.jsonl", before)
@@ -399,28 +393,6 @@ class TestIntake:
         assert await log.mark("chat.jsonl") == before
         assert await values(log, one) == ["kept"]
         assert await log.append([out(one, "next")]) == [1]
-
-
-class TestMemoryLog:
-    async def test_creating_a_topic_again_changes_nothing(self) -> None:
-        log = MemoryLog()
-        log.create("t", 2)
-        await log.append([out("t", "a", 1)])
-        log.create("t", 2)
-        assert await log.end("t", 1) == 1
-        with pytest.raises(Fatal, match="t has 2 partitions, not 3"):
-            log.create("t", 3)
-
-    @pytest.mark.parametrize("partition", [-1, 2])
-    async def test_a_partition_that_is_not_there_is_never_made_up(self, partition: int) -> None:
-        log = MemoryLog()
-        log.create("t", 2)
-        for call in (log.end("t", partition), log.read("t", partition, 0, 1)):
-            with pytest.raises(Fatal, match=f"t has no partition {partition}"):
-                await call
-        with pytest.raises(Fatal, match=f"t has no partition {partition}"):
-            await log.append([out("t", "a"), out("t", "b", partition)])
-        assert await log.end("t", 0) == 0
 
 
 def open_broker(path: Path, *, read_only: bool = False) -> LocalBroker:

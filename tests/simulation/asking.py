@@ -9,7 +9,7 @@ from schemas.events import Request
 from schemas.memories import Standing
 from schemas.topics import DECISIONS, EVENTS
 from streams.forget.app.forgetting import ForgetTarget, PlanningDependencies, UnknownTarget, plans
-from streams.log.memory_log import MemoryLog
+from streams.log.local_broker import LocalBroker
 from streams.model.embedding import similarity
 from streams.model.neighbours import StoredMemory
 from streams.model.ports import OutgoingRecord
@@ -27,7 +27,7 @@ _NEAREST = 0.8
 _STALE = 0.1
 
 
-def requests(asked: Asked, log: MemoryLog, partitions: int) -> list[OutgoingRecord]:
+def requests(asked: Asked, log: LocalBroker, partitions: int) -> list[OutgoingRecord]:
     """Return the events by which somebody asks for what is wanted; none where nothing is there."""
     rng = Random(asked.seed)  # noqa: S311
     known = [one for partition in range(partitions) for one in _known(log, partition)]
@@ -37,7 +37,7 @@ def requests(asked: Asked, log: MemoryLog, partitions: int) -> list[OutgoingReco
     return [record(one, partitions) for one in events]
 
 
-def left_of_forgotten(log: MemoryLog, partitions: int, hours: float) -> list[OutgoingRecord]:
+def left_of_forgotten(log: LocalBroker, partitions: int, hours: float) -> list[OutgoingRecord]:
     """Return the requests for what the log still says of memories that were forgotten."""
     gone = [
         one.memory.id
@@ -54,7 +54,7 @@ def record(event: Request, partitions: int) -> OutgoingRecord:
     return OutgoingRecord(EVENTS.name, partition, event.scope.encode(), EVENT.encode(event))
 
 
-def forgetting(identity: MemoryId, log: MemoryLog, hours: float) -> list[Request]:
+def forgetting(identity: MemoryId, log: LocalBroker, hours: float) -> list[Request]:
     """Return what `memsieve forget` would ask for now, of a memory that the log knows or knew."""
     means = PlanningDependencies(KEY, STRICT.policy, embedder(), judging())
     wish = Wish("cleo", later(hours))
@@ -65,7 +65,7 @@ def forgetting(identity: MemoryId, log: MemoryLog, hours: float) -> list[Request
     return [request for plan in found for request in plan.requests]
 
 
-def _known(log: MemoryLog, partition: int) -> list[StoredMemory]:
+def _known(log: LocalBroker, partition: int) -> list[StoredMemory]:
     """Return the memories of a partition as the decisions leave them by now."""
     state: dict[MemoryId, StoredMemory] = {}
     records = at_once(log.read(DECISIONS.name, partition, 0, _ALL))
@@ -87,7 +87,7 @@ def _joining(rng: Random, known: list[StoredMemory]) -> list[Request]:
     return [proposed(members[0].scope, f"cleo {rng.random()}", members)]
 
 
-def _forgetting(rng: Random, known: list[StoredMemory], log: MemoryLog) -> list[Request]:
+def _forgetting(rng: Random, known: list[StoredMemory], log: LocalBroker) -> list[Request]:
     said = [one.memory.id for one in known if one.memory.status is not Standing.FORGOTTEN]
     return forgetting(rng.choice(said), log, hours=100 + rng.random()) if said else []
 

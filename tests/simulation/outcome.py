@@ -28,7 +28,7 @@ from schemas.memories import Memory, Standing
 from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, TOPICS
 from streams.index.exact import ExactIndex
 from streams.log.consumer import work
-from streams.log.memory_log import MemoryLog
+from streams.log.local_broker import LocalBroker
 from streams.model.identity import event_key
 from streams.model.merge import contains, sentences
 from streams.model.neighbours import StoredMemory
@@ -344,7 +344,7 @@ def undisturbed(
         given = [
             OutgoingRecord(r.topic, r.partition, r.key, r.value or b"", r.headers) for r in records
         ]
-        at_once(MemoryLog.append(log, given))
+        at_once(LocalBroker.append(log, given))
     at_once(_one_by_one(log, index, rule, silences))
     return _outcome(log, index, fenced=True)
 
@@ -449,11 +449,11 @@ def _placeless(outcome: Outcome, gone: Collection[DecisionId]) -> list[bytes]:
     return sorted({APPLIED.encode(c.model_copy(update={"decided": _NOWHERE})) for c in changes})
 
 
-def _partitions(log: MemoryLog) -> range:
+def _partitions(log: LocalBroker) -> range:
     return range(at_once(log.partitions(EVENTS.name)))
 
 
-def _published(log: MemoryLog, topic: str) -> frozenset[bytes]:
+def _published(log: LocalBroker, topic: str) -> frozenset[bytes]:
     return frozenset(r.value or b"" for p in _partitions(log) for r in _records(log, topic, p))
 
 
@@ -461,5 +461,5 @@ def _ever(log: RememberingLog, topic: str, partition: int) -> list[LogRecord]:
     return at_once(log.ever(topic, partition))
 
 
-def _records(log: MemoryLog, topic: str, partition: int) -> list[LogRecord]:
+def _records(log: LocalBroker, topic: str, partition: int) -> list[LogRecord]:
     return at_once(log.read(topic, partition, 0, _ALL))

@@ -2,17 +2,18 @@
 
 from collections.abc import Sequence
 
-from streams.log.memory_log import MemoryLog
+from streams.log.local_broker import LocalBroker
 from streams.model.ports import LogRecord
+from streams.stage.flow.decisions import INDEXED
 
 _ALL = 1_000_000
 
 
-class RememberingLog(MemoryLog):
+class RememberingLog(LocalBroker):
     """Erases as any other, and knows what it has erased."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(indexed=INDEXED)
         self._erased: dict[tuple[str, int, int], LogRecord] = {}
 
     async def erase(self, topic: str, partition: int, offsets: Sequence[int]) -> None:

@@ -10,11 +10,12 @@ from schemas.events import Event, Undo
 from schemas.topics import CHANGES, DECISIONS, EVENTS, TOPICS
 from streams.index.exact import ExactIndex
 from streams.log.consumer import work
-from streams.log.memory_log import MemoryLog
+from streams.log.local_broker import LocalBroker
 from streams.model.embedding import TextVector
 from streams.model.identity import decision_id, memory_id
 from streams.model.neighbours import StoredMemory
 from streams.model.ports import CommittedOffset, NotYet, OutgoingRecord, Transient
+from streams.stage.flow.decisions import INDEXED
 from streams.stage.flow.deduplicate import Deduplicator
 from streams.stage.flow.partition_owner import BacklogLimits, PartitionOwner
 from streams.stage.flow.writer import WRITER_GROUP, Writer
@@ -50,7 +51,7 @@ class Bench:
     """One partition between an owner and a writer that work when they are told."""
 
     def __init__(self, index: ExactIndex, limits: BacklogLimits | None = None) -> None:
-        self.log = MemoryLog()
+        self.log = LocalBroker(indexed=INDEXED)
         for topic in TOPICS:
             self.log.create(topic.name, 1)
         self.index = index

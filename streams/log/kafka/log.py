@@ -1,8 +1,8 @@
 """The topics of a cluster as a log: read from any offset, append, commit, look up."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
@@ -14,6 +14,7 @@ from aiokafka.errors import GroupCoordinatorNotAvailableError, KafkaError
 
 from schemas.topics import TOPICS
 from streams.log.kafka.connection import STOP_SECONDS, Connection, bounded, require_permitted
+from streams.log.pages import page
 from streams.model.ports import (
     CommittedOffset,
     Fatal,
@@ -26,9 +27,6 @@ from streams.model.ports import (
 REQUEST_BYTES_MAX: Final = 16_777_216
 """The largest record that is sent: `topics create` makes topics that accept it."""
 
-_READ_BYTES = 16_777_216
-"""The size at which a page of records ends: it is held in memory as a whole."""
-
 _POLL_MILLISECONDS = 200
 _FETCH_WAIT_MILLISECONDS = 10
 """Reads do not wait for more data: that would delay the next read, of another partition."""
@@ -40,7 +38,7 @@ _COMPACTED = frozenset(topic.name for topic in TOPICS if topic.compacted)
 
 Answer = TypeVar("Answer")
 Reader: TypeAlias = "AIOKafkaConsumer[bytes, bytes]"
-Client = TypeVar("Client", "AIOKafkaConsumer[bytes, bytes]", AIOKafkaProducer)
+Client = TypeVar("Client", "AIOKafkaConsumer[bytes, bytes]", AIOKafkaProducer, AIOKafkaAdminClient)
 
 
 @dataclass(frozen=True)
@@ -108,11 +106,17 @@ class KafkaLog:
     async def append(self, records: Sequence[OutgoingRecord]) -> list[int]:
         if not records:
             return []
+        async with self._producing() as producer:
+            return await self._send(producer, records)
+
+    @asynccontextmanager
+    async def _producing(self) -> AsyncGenerator[AIOKafkaProducer]:
+        """Lend the producer; if what is done with it fails, it is done with."""
         async with self._connection.meanings():
             producer = await self._opened_producer()
         try:
             async with self._connection.meanings():
-                return await self._send(producer, records)
+                yield producer
         except BaseException:
             await self._retire(producer)
             raise
@@ -120,8 +124,12 @@ class KafkaLog:
     async def _send(
         self, producer: AIOKafkaProducer, records: Sequence[OutgoingRecord]
     ) -> list[int]:
-        for topic, partition in {(record.topic, record.partition) for record in records}:
-            await self._require_partition(producer, topic, partition)
+        places = {(self._connection.named(one.topic), one.partition) for one in records}
+        for name, partition in places:
+            if partition not in await producer.partitions_for(name):
+                raise Fatal(
+                    f"topic {name} has no partition {partition}: memsieve service topics check"
+                )
         offsets: list[int] = []
         for name, run in groupby(records, key=lambda record: self._connection.named(record.topic)):
             sent = [
@@ -137,13 +145,6 @@ class KafkaLog:
             # The next topic's records may refer to these, and must not exist without them.
             offsets += [place.offset for place in await asyncio.gather(*sent)]
         return offsets
-
-    async def _require_partition(
-        self, producer: AIOKafkaProducer, topic: str, partition: int
-    ) -> None:
-        name = self._connection.named(topic)
-        if partition not in await producer.partitions_for(name):
-            raise Fatal(f"topic {name} has no partition {partition}: memsieve service topics check")
 
     async def _retire(self, producer: AIOKafkaProducer) -> None:
         """Stop a producer that failed: what it buffers must not follow newer decisions.
@@ -169,9 +170,10 @@ class KafkaLog:
                     place, timeout_ms=_POLL_MILLISECONDS, max_records=limit
                 )
                 if found := got.get(place):
-                    page = _page(found)
-                    self._next = (place, page[-1].offset + 1) if len(page) == len(found) else None
-                    return [record_of(one, topic) for one in page]
+                    records = page(record_of(one, topic) for one in found)
+                    is_all = len(records) == len(found)
+                    self._next = (place, records[-1].offset + 1) if is_all else None
+                    return records
                 if await consumer.position(place) >= end:
                     return []  # only transaction markers were left
 
@@ -205,15 +207,9 @@ class KafkaLog:
         found = [one for offset in offsets for one in await self.read(topic, partition, offset, 1)]
         keys = [one.key for one in found if one.offset in set(offsets) and one.value is not None]
         name = self._connection.named(topic)
-        async with self._connection.meanings():
-            producer = await self._opened_producer()
-        try:
-            async with self._connection.meanings():
-                sent = [await producer.send(name, None, key, partition) for key in keys]
-                await asyncio.gather(*sent)
-        except BaseException:
-            await self._retire(producer)
-            raise
+        async with self._producing() as producer:
+            sent = [await producer.send(name, None, key, partition) for key in keys]
+            await asyncio.gather(*sent)
 
     async def _end(self, place: TopicPartition) -> int:
         consumer = await self._opened_consumer()
@@ -247,24 +243,24 @@ class KafkaLog:
         return None if found.offset < 0 else CommittedOffset(found.offset, found.metadata)
 
     async def find(self, topic: str, header: str, values: Sequence[str]) -> list[LogRecord]:
-        """Scan the whole topic: Kafka has no index of headers."""
         wanted = {value.encode("utf-8", "surrogatepass") for value in values}
-        return [
-            record
-            async for record in self._scan(topic)
-            if any(name == header and value in wanted for name, value in record.headers)
-        ]
+        return await self._having(topic, [header], wanted.__contains__)
 
     async def find_beginning(
         self, topic: str, headers: Sequence[str], beginning: str
     ) -> list[LogRecord]:
-        """Scan the whole topic: Kafka has no index of headers."""
         wanted = beginning.encode("utf-8", "surrogatepass")
+        return await self._having(topic, headers, lambda value: value.startswith(wanted))
+
+    async def _having(
+        self, topic: str, headers: Sequence[str], accepts: Callable[[bytes], bool]
+    ) -> list[LogRecord]:
+        """Scan the whole topic: Kafka has no index of headers."""
         return [
             record
             async for record in self._scan(topic)
             if any(
-                name in headers and value is not None and value.startswith(wanted)
+                name in headers and value is not None and accepts(value)
                 for name, value in record.headers
             )
         ]
@@ -280,7 +276,8 @@ class KafkaLog:
     async def _opened_consumer(self) -> Reader:
         async with self._opening:
             if self._consumer is None:
-                self._consumer = await _started(self._make_consumer(None))
+                consumer = self._make_consumer(None)
+                self._consumer = await _started(consumer, consumer.stop)
             return self._consumer
 
     async def _opened_reader(self, group: str, place: TopicPartition) -> Reader:
@@ -288,7 +285,7 @@ class KafkaLog:
         async with self._opening:
             if group not in self._readers:
                 reader = self._make_consumer(self._connection.named(group))
-                self._readers[group] = await _started(reader)
+                self._readers[group] = await _started(reader, reader.stop)
             reader = self._readers[group]
             if place not in reader.assignment():
                 reader.assign([*reader.assignment(), place])
@@ -306,19 +303,14 @@ class KafkaLog:
                     max_request_size=REQUEST_BYTES_MAX,
                     **self._connection.options(),
                 )
-                self._producer = await _started(producer)
+                self._producer = await _started(producer, producer.stop)
             return self._producer
 
     async def _opened_admin(self) -> AIOKafkaAdminClient:
         async with self._opening:
             if self._admin is None:
                 admin = AIOKafkaAdminClient(**self._connection.options())
-                try:
-                    await admin.start()
-                except BaseException:
-                    await bounded(admin.close())
-                    raise
-                self._admin = admin
+                self._admin = await _started(admin, admin.close)
             return self._admin
 
     def _make_consumer(self, group: str | None) -> Reader:
@@ -332,11 +324,11 @@ class KafkaLog:
         )
 
 
-async def _started(client: Client) -> Client:
+async def _started(client: Client, stop: Callable[[], Awaitable[None]]) -> Client:
     try:
         await client.start()
     except BaseException:
-        await bounded(client.stop())
+        await bounded(stop())
         raise
     return client
 
@@ -357,18 +349,6 @@ async def _coordinated(ask: Callable[[], Awaitable[Answer]]) -> Answer:
             return await ask()
         await asyncio.sleep(_COORDINATOR_PAUSE)
     return await ask()
-
-
-def _page(found: "Sequence[ConsumerRecord[bytes, bytes]]") -> "list[ConsumerRecord[bytes, bytes]]":
-    """Return the first records up to the size limit: compressed records may be large."""
-    page: list[ConsumerRecord[bytes, bytes]] = []
-    size = 0
-    for record in found:
-        page.append(record)
-        size += len(record.value or b"")
-        if size >= _READ_BYTES:
-            break
-    return page
 
 
 def record_of(found: "ConsumerRecord[bytes, bytes]", topic: str) -> LogRecord:

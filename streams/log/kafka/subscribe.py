@@ -56,15 +56,15 @@ class Membership:
         A member that is silent for `session_seconds` loses its partitions; one that drains may
         delay a rebalance by `drain_seconds`.
         """
-        self._connection = connection
-        self._fetching = fetching
-        self._session = session_seconds * 1_000
-        self._loops = _Loops()
+        self.connection = connection
+        self.fetching = fetching
+        self.session_milliseconds = session_seconds * 1_000
+        self.loops = _Loops()
         margin = fetching.rebalance_margin_seconds
-        self._rebalance = round((drain_seconds + margin) * 1_000)
+        self.rebalance_milliseconds = round((drain_seconds + margin) * 1_000)
         # Joining a group takes until the slowest member has released its partitions or is expired.
-        patience = max(self._session, self._rebalance) + margin * 1_000
-        self._broker = KafkaBroker(
+        patience = max(self.session_milliseconds, self.rebalance_milliseconds) + margin * 1_000
+        self.broker = KafkaBroker(
             connection.servers,
             client_id="memsieve",
             request_timeout_ms=max(patience, round(connection.request_seconds * 1_000)),
@@ -72,59 +72,38 @@ class Membership:
             consumer_only=True,
             allow_auto_create_topics=False,
             graceful_timeout=_GRACE_SECONDS,
-            logger=self._loops,
+            logger=self.loops,
         )
 
     def subscribe(self, topic: str, group: str, *, records_max: int) -> "Subscription":
         """Prepare a group's member."""
-        return Subscription(
-            self._broker,
-            self._connection,
-            self._loops,
-            topic=topic,
-            group=group,
-            records_max=records_max,
-            session_milliseconds=self._session,
-            rebalance_milliseconds=self._rebalance,
-            fetching=self._fetching,
-        )
+        return Subscription(self, topic, group, records_max)
 
     async def start(self) -> None:
         """Join the groups, however long that takes; may be retried after a failure."""
         try:
-            async with self._connection.meanings(bounded=False):
-                await self._broker.start()
+            async with self.connection.meanings(bounded=False):
+                await self.broker.start()
         except BaseException:
             await self.stop()
             raise
 
     async def stop(self) -> None:
         """Leave the groups. Bounded in time."""
-        await bounded(self._broker.stop())
+        await bounded(self.broker.stop())
 
 
 class Subscription:
     """Implements ports.GroupMember: one group's member, subscribed to one topic."""
 
-    def __init__(
-        self,
-        broker: KafkaBroker,
-        connection: Connection,
-        loops: "_Loops",
-        *,
-        topic: str,
-        group: str,
-        records_max: int,
-        session_milliseconds: int,
-        rebalance_milliseconds: int,
-        fetching: Fetching,
-    ) -> None:
+    def __init__(self, of: Membership, topic: str, group: str, records_max: int) -> None:
+        connection, fetching = of.connection, of.fetching
         self._connection = connection
-        self._loops = loops
+        self._loops = of.loops
         self._topic = topic
         self._group = group
         self._assignee: Assignee | None = None
-        self._subscriber = broker.subscriber(
+        self._subscriber = of.broker.subscriber(
             Topic(connection.named(topic), declare=False),
             batch=True,
             max_records=records_max,
@@ -136,10 +115,10 @@ class Subscription:
             partition_assignment_strategy=(RangePartitionAssignor,),
             fetch_min_bytes=fetching.fetch_bytes_min,
             fetch_max_wait_ms=fetching.fetch_wait_milliseconds,
-            session_timeout_ms=session_milliseconds,
-            heartbeat_interval_ms=session_milliseconds // fetching.heartbeats_per_session,
+            session_timeout_ms=of.session_milliseconds,
+            heartbeat_interval_ms=of.session_milliseconds // fetching.heartbeats_per_session,
             isolation_level="read_committed",
-            rebalance_timeout_ms=rebalance_milliseconds,
+            rebalance_timeout_ms=of.rebalance_milliseconds,
             max_poll_interval_ms=fetching.poll_interval_seconds * 1_000,
             listener=_Listener(self),
             parser=self._parse,

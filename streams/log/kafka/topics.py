@@ -1,7 +1,8 @@
 """Creates the registry's topics in a cluster, and checks them before any of them is used."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
@@ -50,7 +51,7 @@ async def create(connection: Connection, partitions: int, replicas: int | None) 
 
     `replicas` None means three, or the number of brokers if there are fewer.
     """
-    async with connection.meanings(), _Admin(connection) as admin:
+    async with connection.meanings(), _admin(connection) as admin:
         there = await _described(admin, connection)
         _require_partitions(connection, there, partitions)
         wanted = replicas or min(_REPLICAS, len((await admin.describe_cluster())["brokers"]))
@@ -68,7 +69,7 @@ async def inspect(connection: Connection, partitions: int | None = None) -> list
 
     `partitions` is the required number for events, turns and decisions; None for any equal number.
     """
-    async with connection.meanings(), _Admin(connection) as admin:
+    async with connection.meanings(), _admin(connection) as admin:
         there = await _described(admin, connection)
         settings = await _settings(admin, [name for name in there if there[name]])
     events = there.get(connection.named(EVENTS.name), [])
@@ -142,7 +143,7 @@ def _problems(
         if topic.retention is None and settings.get(limit, "-1") != str(_FOREVER)
     ]
     wanted_size = EVENT_BYTES if topic in INPUTS else REQUEST_BYTES_MAX
-    if _size(settings) < wanted_size:
+    if int(settings.get("max.message.bytes", REQUEST_BYTES_MAX)) < wanted_size:
         problems.append(f"refuses large records: set max.message.bytes={REQUEST_BYTES_MAX}")
     return problems
 
@@ -170,13 +171,9 @@ def _wrong_cleanup(topic: Topic, found: str) -> str | None:
         return None
     if not topic.compacted:
         return "is compacted: that deletes records; set cleanup.policy=delete"
-    if found == "delete":  # to compact what older versions wrote, keyed by scope, would destroy it
-        return "is not compacted, so nothing in it can be forgotten: start over under another kafka.prefix"
+    if found == "delete":
+        return "is not compacted, so nothing in it can be forgotten: set cleanup.policy=compact"
     return "deletes records, but it is the source of truth: set cleanup.policy=compact"
-
-
-def _size(settings: Mapping[str, str]) -> int:
-    return int(settings.get("max.message.bytes", REQUEST_BYTES_MAX))
 
 
 async def _create(
@@ -216,19 +213,11 @@ async def _settings(admin: AIOKafkaAdminClient, names: Sequence[str]) -> dict[st
     return {name: {entry[0]: entry[1] for entry in entries} for _, _, _, name, entries in found}
 
 
-class _Admin:
-    """An admin client as a context manager."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._client = AIOKafkaAdminClient(**connection.options())
-
-    async def __aenter__(self) -> AIOKafkaAdminClient:
-        try:
-            await self._client.start()
-        except BaseException:
-            await self._client.close()
-            raise
-        return self._client
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._client.close()
+@asynccontextmanager
+async def _admin(connection: Connection) -> AsyncGenerator[AIOKafkaAdminClient]:
+    client = AIOKafkaAdminClient(**connection.options())
+    try:
+        await client.start()
+        yield client
+    finally:
+        await client.close()

@@ -223,7 +223,7 @@ def explain(
         lines += _missing(decision.evidence.neighbours, rules)
         if decision.evidence.reason is Reason.CONTRADICTS_KNOWN:
             lines += _not_replaced(decision.evidence.neighbours, rules)
-    return [*lines, "", *_policy(decision.policy_id, rules)]
+    return [*lines, "", _policy(decision.policy_id, rules)]
 
 
 def _before(decision: Replace, versions: Mapping[tuple[MemoryId, int], Memory]) -> list[str]:
@@ -349,17 +349,16 @@ def _likelihood(near: Compared) -> list[str]:
     return [f"{near.judge} gives: {told}"]
 
 
-def _policy(policy_id: str, rules: Rules | None) -> list[str]:
+def _policy(policy_id: str, rules: Rules | None) -> str:
     if rules is None:
-        return [f"policy {policy_id}"]
+        return f"policy {policy_id}"
     bands, unsettled = rules.bands, rules.without_verdict
     judges = ", then ".join(rules.judges.chain) or "nobody"
-    line = (
+    return (
         f"policy {policy_id}: match from {bands.match}, review from {bands.review}, "
         f"log from {bands.log}; {judges} is asked; if that settles nothing, a match is "
         f"{_ACT[unsettled.match]}, a review {_ACT[unsettled.review]}"
     )
-    return [line]
 
 
 _ACT: Mapping[Act, str] = {

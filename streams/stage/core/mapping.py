@@ -70,11 +70,9 @@ def event_fields(row: Mapping[str, Any], mapping: FieldMapping) -> dict[str, Any
     own = {name: rest.pop(name) for name in list(rest) if name in OWN and name not in event}
     event.update({name: _own(name, value) for name, value in own.items() if value is not None})
     given = rest.pop("metadata", None)
-    event["metadata"] = (
-        {**rest, **cast("dict[str, Any]", given)}
-        if isinstance(given, dict)
-        else rest | _kept(given)
-    )
+    if given is not None:
+        rest |= cast("dict[str, Any]", given) if isinstance(given, dict) else {"metadata": given}
+    event["metadata"] = rest
     return event
 
 
@@ -139,10 +137,6 @@ def _written(text: str, column: str, *, day_first: bool | None) -> datetime:
 
 _UNIX = re.compile(r"\d{10}(?:\.\d+)?|\d{13}")
 """Unix seconds or milliseconds since 2001, written as text in a table."""
-
-
-def _kept(metadata: object) -> dict[str, Any]:
-    return {} if metadata is None else {"metadata": metadata}
 
 
 def _no_time(column: str) -> Unreadable:

@@ -48,18 +48,16 @@ async def apply(window: Sequence[CountedDecision], *, index: Index) -> list[Appl
             ) from damage
         changes.extend(_changes(logged, made, state))
     after = [state[identity] for identity in written]
-    await _write([stored for stored in after if stored.memory.live], index)
-    await _write([stored for stored in after if not stored.memory.live], index)
+    await index.write([stored for stored in after if stored.memory.live])
+    await index.write([stored for stored in after if not stored.memory.live])
     return changes
 
 
 def _changes(
     logged: CountedDecision, made: Sequence[Effect], state: Mapping[MemoryId, StoredMemory]
 ) -> list[Applied]:
-    found = (
-        _left(state[memory_of(effect)], effect) for effect in made if memory_of(effect) in state
-    )
-    memories = [memory for memory in found if memory is not None]
+    known = [(state[memory_of(one)], one) for one in made if memory_of(one) in state]
+    left = [_left(*one) for one in known]
     return [
         Applied(
             memory_id=memory.id,
@@ -67,7 +65,8 @@ def _changes(
             decision_id=logged.decision.decision_id,
             decided=logged.position,
         )
-        for memory in memories
+        for memory in left
+        if memory is not None
     ]
 
 
@@ -76,8 +75,3 @@ def _left(known: StoredMemory, effect: Effect) -> Memory | None:
     if isinstance(effect, StoredMemory):
         return effect.memory
     return known.memory if known.memory.version == version_after(effect) else None
-
-
-async def _write(changes: Sequence[StoredMemory], index: Index) -> None:
-    if changes:
-        await index.write(changes)

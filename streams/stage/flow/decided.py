@@ -14,9 +14,8 @@ from streams.stage.flow.decisions import (
     KIND_HEADER,
     CountedDecision,
     DecisionsReader,
+    pages,
 )
-
-_PAGE = 500
 
 _IGNORE = kind_of(Ignore).encode()
 
@@ -61,13 +60,10 @@ class DecidedInPartition:
         self.end = 0
 
     async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, KnownEvent]:
-        while (offset := self._reader.reached.offset) < self.end:
-            records = await self._log.read(DECISIONS.name, self._partition, offset, _PAGE)
-            before = [record for record in records if record.offset < self.end]
-            for one in self._reader.window(before):
+        start = self._reader.reached.offset
+        async for records in pages(self._log, self._partition, start, self.end):
+            for one in self._reader.window(records):
                 self._note(one)
-            if len(before) < len(records) or not records:
-                break
         return {identity: self._known[identity] for identity in ids if identity in self._known}
 
     def _note(self, one: CountedDecision) -> None:

@@ -6,7 +6,7 @@ and audits. So all of them see the same decisions.
 
 import re
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -246,6 +246,17 @@ def read_decision(record: LogRecord) -> Decision:
     return decision
 
 
+async def pages(
+    log: Log, partition: int, start: int, end: int
+) -> AsyncIterator[Sequence[LogRecord]]:
+    """Yield the records of a partition of decisions from `start` to before `end`, page by page."""
+    while start < end and (
+        records := await log.read(DECISIONS.name, partition, start, min(_PAGE, end - start))
+    ):
+        yield [record for record in records if record.offset < end]
+        start = records[-1].offset + 1
+
+
 async def epoch_at(log: Log, partition: int, offset: int) -> Epoch | None:
     """Return the newest fence before an offset by reading backwards; None if there is none."""
     beginning = await log.beginning(DECISIONS.name, partition)
@@ -253,20 +264,14 @@ async def epoch_at(log: Log, partition: int, offset: int) -> Epoch | None:
     while end > beginning:
         start = max(beginning, end - _PAGE)
         reader = DecisionsReader(ReadPosition(start))
-        while start < end and (records := await _before(log, partition, start, end)):
+        async for records in pages(log, partition, start, end):
             for record in records:
                 if FENCE_HEADER in dict(record.headers):
                     reader.sort(record)
-            start = records[-1].offset + 1
         if reader.reached.epoch is not None:
             return reader.reached.epoch
-        end = max(beginning, end - _PAGE)
+        end = start
     return None
-
-
-async def _before(log: Log, partition: int, start: int, end: int) -> list[LogRecord]:
-    records = await log.read(DECISIONS.name, partition, start, end - start)
-    return [record for record in records if record.offset < end]
 
 
 def _read_fence(record: LogRecord, owner: bytes | None) -> Fence:

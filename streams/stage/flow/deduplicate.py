@@ -151,11 +151,7 @@ class Deduplicator:
         embedder have not answered for so long that the policy lets events through unchecked,
         `otherwise` knows which were decided on before, as far as the fork does not.
         """
-        events = [
-            i.event
-            for i in batch
-            if not isinstance(i.event, MisroutedEvent | WithheldEvent | Poison)
-        ]
+        events = [event for item in batch if (event := item.decidable) is not None]
         seen = await self._known(events, fork, otherwise)
         made = DecidedBatch(titles=seen.titles, blind=seen.blind, silent=seen.silent)
         for number, item in enumerate(batch):

@@ -4,16 +4,15 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from schemas.base import Position
-from schemas.codec import DECISION, EVENT, Unreadable
+from schemas.codec import DECISION, Unreadable
 from schemas.decisions import Change, Decision, Erase, Fence, Marker, OnEvent
 from schemas.events import Forget, Remember
 from schemas.topics import DECISIONS, EVENTS
 from streams.model.identity import decision_id, memory_id, republished_id
-from streams.model.ports import Log, LogRecord, OutgoingRecord
+from streams.model.ports import Log, LogRecord
 from streams.model.screening import was_screened
 from streams.stage.core.tombstones import TombstoneKey, without
-from streams.stage.flow.decisions import CountedDecision
-from streams.stage.flow.incoming import addressed
+from streams.stage.flow.decisions import CountedDecision, pages
 
 _GAP_MAX = 64
 """The largest gap between two wanted records that is read through: cheaper than another request."""
@@ -77,11 +76,6 @@ def _renaming(event: Remember, renamed: Mapping[str, str]) -> Remember:
     return event.model_copy(update={"supersedes": names})
 
 
-def published_anew(looked: RequestedErasure, partitions: int) -> list[OutgoingRecord]:
-    """Return the records that republish what stays, without what is forgotten."""
-    return [addressed(one.scope, EVENT.encode(one), partitions) for one in looked.again]
-
-
 def erased(window: Sequence[CountedDecision]) -> list[Position]:
     """Return the records of a partition that the decisions of a window erase."""
     gone: list[Position] = []
@@ -122,14 +116,10 @@ async def _at(log: Log, partition: int, offsets: Sequence[int]) -> AsyncIterator
     """Yield the decisions at ascending offsets that still exist."""
     wanted = set(offsets)
     for first, last in _runs(offsets):
-        start = first
-        while start <= last and (
-            page := await log.read(DECISIONS.name, partition, start, last - start + 1)
-        ):
-            for record in page:
-                if record.offset in wanted and record.offset <= last and record.value is not None:
+        async for records in pages(log, partition, first, last + 1):
+            for record in records:
+                if record.offset in wanted and record.value is not None:
                     yield record
-            start = page[-1].offset + 1
 
 
 def _runs(offsets: Sequence[int]) -> list[tuple[int, int]]:

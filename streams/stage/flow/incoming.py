@@ -152,6 +152,13 @@ class ReceivedRecord:
     masked: tuple[str, ...] = ()
     erasable: bool = True
 
+    @property
+    def decidable(self) -> Event | None:
+        """The event, if it is to be decided on here."""
+        if isinstance(self.event, MisroutedEvent | WithheldEvent | Poison):
+            return None
+        return self.event
+
 
 def screen(item: ReceivedRecord, policy: Policy, screener: Screener | None) -> ReceivedRecord:
     """Screen an event and treat the findings as the policy of its scope says.

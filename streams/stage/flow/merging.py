@@ -1,11 +1,10 @@
 """Makes the text that a merge shows: a checked wording by a model, or the policy's fallback."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from schemas.base import ScopeName
 from streams.model.merge import (
     UNWORDED,
-    Faults,
     MergedText,
     append,
     keep_better,
@@ -73,29 +72,17 @@ class Merging:
 
     async def worded(self, request: WordingRequest) -> MergedText | NoAnswer:
         """Ask for a wording, and for one repair if it leaves out or adds something."""
-        tried = await self._attempt(request)
-        if isinstance(tried, WordingRequest):
-            tried = await self._attempt(tried)
-        return NoAnswer("not what the sources say") if isinstance(tried, WordingRequest) else tried
-
-    async def _attempt(self, request: WordingRequest) -> MergedText | WordingRequest | NoAnswer:
-        """Return an accepted wording, or the request for its repair."""
         if self._wording is None:
             return NoAnswer("not configured")
-        text = await self._wording.word(request)
-        if isinstance(text, NoAnswer):
-            return text
-        outcome = worded(request.parts, text, self._readings)
-        if not isinstance(outcome, Faults):
-            return outcome
-        return WordingRequest(
-            request.scope,
-            request.parts,
-            request.characters_max,
-            attempt=text,
-            missing=outcome.missing,
-            invented=outcome.invented,
-        )
+        for _ in ("wording", "repair"):
+            text = await self._wording.word(request)
+            if isinstance(text, NoAnswer):
+                return text
+            made = worded(request.parts, text, self._readings)
+            if isinstance(made, MergedText):
+                return made
+            request = replace(request, attempt=text, missing=made.missing, invented=made.invented)
+        return NoAnswer("not what the sources say")
 
 
 def _is_too_large(joined: MergedText, unworded: PendingMerge) -> bool:

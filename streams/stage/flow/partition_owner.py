@@ -3,14 +3,13 @@
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
 
 from schemas.base import MemoryId
 from schemas.codec import EVENT, REVIEW
 from schemas.decisions import Change, Decision, Erase, Insert, Replace
 from schemas.events import Event, Forget
-from schemas.outcomes import Review
 from schemas.topics import DEAD_LETTERS, DECISIONS, EVENTS, REVIEWS
 from streams.model.fences import ReadPosition
 from streams.model.ports import (
@@ -34,11 +33,11 @@ from streams.stage.flow.dead_letters import letter_record
 from streams.stage.flow.decided import DecidedInPartition
 from streams.stage.flow.decisions import DecisionsReader, decision_record
 from streams.stage.flow.deduplicate import DecidedBatch, Deduplicator
-from streams.stage.flow.forgetting import NOTHING, RequestedErasure, looked_at, published_anew
+from streams.stage.flow.forgetting import NOTHING, RequestedErasure, looked_at
 from streams.stage.flow.incoming import (
     MisroutedEvent,
     ReceivedRecord,
-    WithheldEvent,
+    addressed,
     forwarded,
     misrouted,
     read,
@@ -94,64 +93,52 @@ class _Owned:
             self.decided.popleft()
 
 
+@dataclass(eq=False)
 class PartitionOwner:
-    """Implements ports.Process for memory.events."""
+    """Implements ports.Process for memory.events.
+
+    `observe` gets the decisions that the log has acknowledged, `claimed` each claim. `named` is
+    told, before them, the titles of the memories that they were compared with. `token` is this
+    process's alone: its fences carry it. `warn` is told, in a line, where the brake goes on or off,
+    and what was stored unchecked. `screener` looks through events, where the policy wants it.
+    """
 
     topic = EVENTS.name
     group = DEDUPLICATOR_GROUP
 
-    def __init__(
-        self,
-        deduplicator: Deduplicator,
-        log: Log,
-        index: Index,
-        observe: Callable[[Sequence[Decision]], None],
-        *,
-        token: str,
-        clock: Clock,
-        limits: BacklogLimits = BacklogLimits(),
-        claimed: Callable[[Claim], None] = lambda _: None,
-        named: Callable[[Mapping[MemoryId, str]], None] = lambda _: None,
-        warn: Callable[[str], None] = lambda _: None,
-        screener: Screener | None = None,
-    ) -> None:
-        """`observe` gets the decisions that the log has acknowledged, `claimed` each claim.
-
-        `named` is told, before them, the titles of the memories that they were compared with.
-        `token` is this process's alone: its fences carry it. `warn` is told, in a line, where the
-        brake goes on or off, and what was stored unchecked. `screener` looks through events, where
-        the policy wants it.
-        """
-        self._deduplicator = deduplicator
-        self._log = log
-        self._index = index
-        self._observe = observe
-        self._token = token
-        self._clock = clock
-        self._limits = limits
-        self._claimed = claimed
-        self._named = named
-        self._warn = warn
-        self._screener = screener
-        self._owned = dict[int, _Owned]()
-        self._followed_to = dict[int, PartitionLevel]()
-        self._failures = Counter[int]()
+    deduplicator: Deduplicator
+    log: Log
+    index: Index
+    observe: Callable[[Sequence[Decision]], None]
+    _: KW_ONLY
+    token: str
+    clock: Clock
+    limits: BacklogLimits = BacklogLimits()
+    claimed: Callable[[Claim], None] = lambda _: None
+    named: Callable[[Mapping[MemoryId, str]], None] = lambda _: None
+    warn: Callable[[str], None] = lambda _: None
+    screener: Screener | None = None
+    _owned: dict[int, _Owned] = field(default_factory=dict[int, _Owned], init=False)
+    _followed_to: dict[int, PartitionLevel] = field(
+        default_factory=dict[int, PartitionLevel], init=False
+    )
+    _failures: Counter[int] = field(default_factory=Counter[int], init=False)
 
     async def claim(self, partition: int) -> int:
         followed = await self._level(partition) or await self._last_level(partition)
-        claim = await take_over(self._log, followed.reached, partition, self._token)
+        claim = await take_over(self.log, followed.reached, partition, self.token)
         owned = _Owned(
             claim,
-            await self._log.partitions(EVENTS.name),
-            await self._log.partitions(DEAD_LETTERS.name),
-            await self._log.partitions(REVIEWS.name),
+            await self.log.partitions(EVENTS.name),
+            await self.log.partitions(DEAD_LETTERS.name),
+            await self.log.partitions(REVIEWS.name),
             next=claim.epoch.offset + 1,
-            earlier=DecidedInPartition(self._log, partition),
+            earlier=DecidedInPartition(self.log, partition),
         )
         if len(claim.overlay):
-            owned.decided.append((claim.epoch.offset, self._clock.now()))
+            owned.decided.append((claim.epoch.offset, self.clock.now()))
         self._owned[partition] = owned
-        self._claimed(claim)
+        self.claimed(claim)
         return claim.next_event
 
     async def handle(self, partition: int, records: Sequence[LogRecord]) -> HandledBatch:
@@ -160,7 +147,7 @@ class PartitionOwner:
         if followed is not None:
             owned.settle(followed)
         received = [ReceivedRecord(record, _read(record, owned.partitions)) for record in records]
-        screened = [screen(item, self._deduplicator.policy, self._screener) for item in received]
+        screened = [screen(item, self.deduplicator.policy, self.screener) for item in received]
         looked = await self._looked_at(partition, screened)
         batch = [
             one if look.fits else replace(one, erasable=False)
@@ -170,7 +157,7 @@ class PartitionOwner:
         fork = owned.overlay.fork()
         with self._counting(partition):
             otherwise = None if self._waits(partition) else owned.otherwise
-            made = await self._deduplicator.deduplicate(batch, fork, otherwise=otherwise)
+            made = await self.deduplicator.deduplicate(batch, fork, otherwise=otherwise)
         if not made.blind:
             await self._require_same(partition, owned, followed)
         place = partition % owned.letters_partitions
@@ -188,12 +175,12 @@ class PartitionOwner:
             own = offsets[len(before) :]
             await self._require_owned(partition, owned, own)
             owned.overlay.adopt(fork, own)
-            owned.decided.append((own[-1], self._clock.now()))
+            owned.decided.append((own[-1], self.clock.now()))
             if otherwise is None or not made.silent:
                 del self._failures[partition]
             self._tell_unchecked(made)
-            self._named(made.titles)
-            self._observe(made.decisions)
+            self.named(made.titles)
+            self.observe(made.decisions)
             self._watch_brakes(owned, made.decisions)
 
         # A decision refers to its dead letter, event or question: those come first.
@@ -207,8 +194,8 @@ class PartitionOwner:
         for event in (item.event for item in batch):
             here = NOTHING
             if isinstance(event, Forget):
-                key = self._deduplicator.required_key(event.scope)
-                here = await looked_at(self._log, partition, event, key)
+                key = self.deduplicator.required_key(event.scope)
+                here = await looked_at(self.log, partition, event, key)
             looked.append(here)
         return looked
 
@@ -218,12 +205,12 @@ class PartitionOwner:
         unchecked = sum(one.memory.unchecked is not None for one in new)
         if made.silent and unchecked:
             why = "; ".join(f"{who}: {failure}" for who, failure in made.silent.items())
-            self._warn(f"stored unchecked, as the policy allows: {unchecked:,} events; {why}")
+            self.warn(f"stored unchecked, as the policy allows: {unchecked:,} events; {why}")
 
     def _watch_brakes(self, owned: _Owned, decisions: Sequence[Decision]) -> None:
         scopes = {one.event.scope for one in decisions if isinstance(one, Change)}
-        for line in owned.brakes.turned(owned.overlay.recent, scopes, self._deduplicator.policy):
-            self._warn(line)
+        for line in owned.brakes.turned(owned.overlay.recent, scopes, self.deduplicator.policy):
+            self.warn(line)
 
     async def _require_owned(self, partition: int, owned: _Owned, own: Sequence[int]) -> None:
         """Raise Transient if another owner has fenced the partition in the meantime.
@@ -235,7 +222,7 @@ class PartitionOwner:
             reader = DecisionsReader(ReadPosition(owned.next, owned.claim.epoch))
             while reader.reached.offset <= own[-1]:
                 start = reader.reached.offset
-                for record in await self._log.read(DECISIONS.name, partition, start, _PAGE):
+                for record in await self.log.read(DECISIONS.name, partition, start, _PAGE):
                     if record.offset <= own[-1]:
                         reader.sort(record)
                 if reader.reached.offset == start:
@@ -246,7 +233,7 @@ class PartitionOwner:
 
     def _waits(self, partition: int) -> bool:
         """Tell whether embedder and index are waited for, or have failed too often."""
-        rule = self._deduplicator.policy.fail_open
+        rule = self.deduplicator.policy.fail_open
         return not rule.enabled or self._failures[partition] < rule.attempts
 
     @contextmanager
@@ -264,7 +251,7 @@ class PartitionOwner:
         """Return how far the index goes; None where it does not tell, and need not."""
         try:
             with self._counting(partition):
-                followed = await applied(self._index, partition)
+                followed = await applied(self.index, partition)
         except Transient:
             if self._waits(partition):
                 raise
@@ -278,7 +265,7 @@ class PartitionOwner:
         Where it never told, that is all of the log. Transient where that is not whole.
         """
         followed = self._followed_to.get(partition, UNFOLLOWED)
-        if followed.reached.offset < await self._log.beginning(DECISIONS.name, partition):
+        if followed.reached.offset < await self.log.beginning(DECISIONS.name, partition):
             raise Transient("the index does not answer, and the log begins after its level")
         return followed
 
@@ -317,14 +304,10 @@ class PartitionOwner:
 
     def _require_room(self, owned: _Owned, batch: Sequence[ReceivedRecord]) -> None:
         """Raise NotYet if too much waits for the writer: the overlay is held in memory."""
-        if (waiting := self.unapplied) >= self._limits.memories_max:
+        if (waiting := self.unapplied) >= self.limits.memories_max:
             raise NotYet(f"{waiting:,} memories wait to be applied: is the writer running?")
-        for scope in {
-            r.event.scope
-            for r in batch
-            if not isinstance(r.event, MisroutedEvent | WithheldEvent | Poison)
-        }:
-            if (waiting := owned.overlay.in_scope(scope)) >= self._limits.scope_memories_max:
+        for scope in {event.scope for one in batch if (event := one.decidable) is not None}:
+            if (waiting := owned.overlay.in_scope(scope)) >= self.limits.scope_memories_max:
                 raise NotYet(
                     f"{waiting:,} memories of one scope wait to be applied: is the writer running?"
                 )
@@ -355,12 +338,15 @@ class PartitionOwner:
     def unapplied_seconds(self) -> float:
         """How long the oldest unapplied decision has been waiting, as far as known."""
         oldest = [owned.decided[0][1] for owned in self._owned.values() if owned.decided]
-        return (self._clock.now() - min(oldest)).total_seconds() if oldest else 0.0
+        return (self.clock.now() - min(oldest)).total_seconds() if oldest else 0.0
 
 
 def _read(record: LogRecord, partitions: int) -> Event | MisroutedEvent | Poison:
     event = read(record, EVENT, likely="remember")
-    return event if isinstance(event, Poison) else _misrouted(record, event, partitions) or event
+    if isinstance(event, Poison):
+        return event
+    found = misrouted(record, event.scope, partitions)
+    return MisroutedEvent(event, found) if isinstance(found, int) else found or event
 
 
 def _forwarded(batch: Sequence[ReceivedRecord]) -> list[OutgoingRecord]:
@@ -371,14 +357,11 @@ def _forwarded(batch: Sequence[ReceivedRecord]) -> list[OutgoingRecord]:
 def _published_anew(
     decisions: Sequence[Decision], looked: Sequence[RequestedErasure], partitions: int
 ) -> list[OutgoingRecord]:
+    """Return the records that republish what stays of erased events, without what is forgotten."""
     found = zip(decisions, looked, strict=True)
     made = [look for one, look in found if isinstance(one, Erase) and one.erased]
-    return [record for look in made for record in published_anew(look, partitions)]
-
-
-def _misrouted(record: LogRecord, event: Event, partitions: int) -> MisroutedEvent | Poison | None:
-    found = misrouted(record, event.scope, partitions)
-    return MisroutedEvent(event, found) if isinstance(found, int) else found
+    again = [event for look in made for event in look.again]
+    return [addressed(event.scope, EVENT.encode(event), partitions) for event in again]
 
 
 def _reviews(made: DecidedBatch, partition: int) -> list[OutgoingRecord]:
@@ -386,15 +369,12 @@ def _reviews(made: DecidedBatch, partition: int) -> list[OutgoingRecord]:
         return []
     sources = {decision.decision_id: decision.source for decision in made.decisions}
     return [
-        _review(review, partition, sources[review.decision_id].offset) for review in made.reviews
+        OutgoingRecord(
+            topic=REVIEWS.name,
+            partition=partition,
+            key=review.scope.encode(),
+            value=REVIEW.encode(review),
+            cause=sources[review.decision_id].offset,
+        )
+        for review in made.reviews
     ]
-
-
-def _review(review: Review, partition: int, cause: int) -> OutgoingRecord:
-    return OutgoingRecord(
-        topic=REVIEWS.name,
-        partition=partition,
-        key=review.scope.encode(),
-        value=REVIEW.encode(review),
-        cause=cause,
-    )

@@ -25,6 +25,7 @@ from streams.stage.flow.decisions import (
     epoch_at,
     fence_record,
     is_decision,
+    pages,
     read_decision,
 )
 
@@ -138,14 +139,10 @@ async def _newest_model(log: Log, partition: int) -> ModelId | None:
 
 async def _models(log: Log, partition: int, start: int, end: int) -> AsyncIterator[ModelId]:
     """Yield the models of the vectors in the decisions between two offsets."""
-    while start < end and (
-        records := await log.read(DECISIONS.name, partition, start, end - start)
-    ):
-        for record in records:
-            decision = read_decision(record) if is_decision(record) else None
-            for embedding in [] if decision is None else embeddings(decision):
+    async for records in pages(log, partition, start, end):
+        for decision in (read_decision(record) for record in records if is_decision(record)):
+            for embedding in embeddings(decision):
                 yield embedding.model
-        start = records[-1].offset + 1
 
 
 async def _require_fence(log: Log, epoch: Epoch, partition: int, who: str) -> None:
@@ -208,13 +205,9 @@ async def _changes(log: Log, partition: int, start: int, until: int) -> list[Cha
     """Return the changes between two offsets that count and that the brake considers."""
     reader = DecisionsReader(ReadPosition(start, await epoch_at(log, partition, start)))
     changes: list[Change] = []
-    while (offset := reader.reached.offset) < until:
-        records = await log.read(DECISIONS.name, partition, offset, _READ)
-        before = [record for record in records if record.offset < until]
-        decisions = [one.decision for one in reader.window(before)]
+    async for records in pages(log, partition, start, until):
+        decisions = [one.decision for one in reader.window(records)]
         changes += [one for one in decisions if isinstance(one, Change) and counts(one)]
-        if len(before) < len(records) or not records:
-            break
     return changes
 
 

@@ -1,7 +1,7 @@
 """The writer as a process on the decisions topic: index and sinks follow the log."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from pydantic import BaseModel, ValidationError
 
@@ -98,50 +98,40 @@ class _Follower:
             )
 
 
+@dataclass(eq=False)
 class Writer:
-    """Implements ports.Process for memory.decisions."""
+    """Implements ports.Process for memory.decisions.
+
+    `report` gets the progress of a copy that is being rebuilt. The index is made durable every
+    `kept_every` records, and when `settle` is called: that takes as long as applying a hundred
+    records. What it lacks after a power failure is still in the log. `observe` gets the changes
+    that the log has acknowledged, `refused` how many records of a batch did not count.
+    """
 
     topic = DECISIONS.name
     group = WRITER_GROUP
 
-    def __init__(
-        self,
-        index: Index,
-        log: Log,
-        report: Callable[[str], None],
-        *,
-        sinks: Sequence[Sink] = (),
-        kept_every: int = 1,
-        observe: Callable[[Sequence[Applied]], None] = lambda _: None,
-        refused: Callable[[int], None] = lambda _: None,
-    ) -> None:
-        """`report` gets the progress of a copy that is being rebuilt.
-
-        The index is made durable every `kept_every` records, and when `settle` is called: that
-        takes as long as applying a hundred records. What it lacks after a power failure is still in
-        the log. `observe` gets the changes that the log has acknowledged, `refused` how many
-        records of a batch did not count.
-        """
-        self._index = index
-        self._log = log
-        self._report = report
-        self._observe = observe
-        self._refused = refused
-        self._sinks = sinks
-        self._kept_every = kept_every
-        self._followers = dict[int, _Follower]()
-        self._changes_partitions = 1
+    index: Index
+    log: Log
+    report: Callable[[str], None]
+    _: KW_ONLY
+    sinks: Sequence[Sink] = ()
+    kept_every: int = 1
+    observe: Callable[[Sequence[Applied]], None] = lambda _: None
+    refused: Callable[[int], None] = lambda _: None
+    _followers: dict[int, _Follower] = field(default_factory=dict[int, _Follower], init=False)
+    _changes_partitions: int = field(default=1, init=False)
 
     async def claim(self, partition: int) -> int:
         """Bring index and sinks to the group's committed offset: either may be new or behind."""
-        place = await written(self._log, partition)
-        reached = _telling(self._report, partition, place.offset)
+        place = await written(self.log, partition)
+        reached = _telling(self.report, partition, place.offset)
         since = await catch_up(
-            self._log, partition, place.offset, self._index, self._sinks, reached=reached
+            self.log, partition, place.offset, self.index, self.sinks, reached=reached
         )
         reader = DecisionsReader(place)
-        self._followers[partition] = _Follower(partition, reader, self._index, since, self._sinks)
-        self._changes_partitions = await self._log.partitions(CHANGES.name)
+        self._followers[partition] = _Follower(partition, reader, self.index, since, self.sinks)
+        self._changes_partitions = await self.log.partitions(CHANGES.name)
         return place.offset
 
     def release(self, partition: int) -> None:
@@ -171,17 +161,17 @@ class Writer:
         before = reader.refused
         window, changes = await follower.follow(records)
         gone = erased(window)
-        if follower.pending >= self._kept_every:
+        if follower.pending >= self.kept_every:
             await follower.keep()
-        await erase(self._log, gone)
+        await erase(self.log, gone)
         refused = reader.refused - before
         # A memory belongs to one scope and so to one partition: its changes stay in order.
         place = partition % self._changes_partitions
         outgoing = [_change(change, place) for change in changes]
 
         async def appended(_: list[int]) -> None:
-            self._observe(changes)
-            self._refused(refused)
+            self.observe(changes)
+            self.refused(refused)
 
         reached = reader.reached
         note = Note(epoch=reached.epoch, next_event=reached.next_event)

@@ -14,7 +14,7 @@ from streams.clock.system import SystemClock
 from streams.embedding.remembering import RememberingEmbedder
 from streams.index.exact import ExactIndex
 from streams.log.consumer import Consumer
-from streams.log.memory_log import MemoryLog
+from streams.log.local_broker import LocalBroker
 from streams.model.policy import Policy, overlaid
 from streams.model.ports import Embedder, Index, Process
 from streams.stage.flow.deduplicate import Deduplicator
@@ -58,7 +58,7 @@ class DryRunClient:
     def __init__(self, policy: Policy, means: DecidingDependencies) -> None:
         self._index = ExactIndex()
         self._batch_records = means.batch_records
-        self._log = MemoryLog()
+        self._log = LocalBroker()
         for topic in TOPICS:
             self._log.create(topic.name, 1)
         self._decided: list[Decision] = []
@@ -141,7 +141,7 @@ def _everywhere(policy: Policy, rules: dict[str, JsonValue]) -> Policy:
     return Policy.model_validate(content)
 
 
-def _consumer(process: Process, log: MemoryLog) -> Consumer:
+def _consumer(process: Process, log: LocalBroker) -> Consumer:
     retry = wiring.retry(RetrySettings())
     return Consumer(process, log, 0, retry=retry, sleep=asyncio.sleep, report=_quiet)
 

@@ -20,6 +20,7 @@ from streams.clock.system import SystemClock
 from streams.embedding.remembering import RememberingEmbedder
 from streams.log.consumer import Consumer
 from streams.log.failures import RetryPolicy
+from streams.log.local_broker import LocalBroker
 from streams.model.fences import Epoch
 from streams.model.observed import is_unlikely
 from streams.model.policy import Policy
@@ -28,7 +29,6 @@ from streams.model.ports import (
     Embedder,
     Fatal,
     Index,
-    IngestionLog,
     Log,
     LogRecord,
     OutgoingRecord,
@@ -124,7 +124,7 @@ class EmbeddedPipeline:
 
     def __init__(
         self,
-        log: IngestionLog,
+        log: LocalBroker,
         owners: Sequence[Consumer],
         writers: Sequence[Consumer],
         index: Index,

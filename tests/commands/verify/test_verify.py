@@ -21,7 +21,7 @@ from schemas.events import Remember
 from schemas.memories import Memory, Persistence, Standing, Superseded
 from schemas.topics import DECISIONS, TOPICS
 from streams.index.payload import to_payload
-from streams.log.memory_log import MemoryLog
+from streams.log.local_broker import LocalBroker
 from streams.memories_md.core.entries import entries
 from streams.memories_md.core.keeping import words_digest
 from streams.memories_md.core.parsing import parse
@@ -271,7 +271,7 @@ def nobody(done: int, total: int) -> None:
     del done, total
 
 
-class GrowingLog(MemoryLog):
+class GrowingLog(LocalBroker):
     """Shows its decisions up to an offset, until it has grown."""
 
     shown = 0

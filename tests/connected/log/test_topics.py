@@ -145,9 +145,7 @@ MISSING = "does not exist: memsieve service topics create"
 COMPACTED = "is compacted: that deletes records; set cleanup.policy=delete"
 FORGETS = "forgets records, but it is the source of truth: set"
 REFUSES = "refuses large records: set max.message.bytes=16777216"
-UNERASABLE = (
-    "is not compacted, so nothing in it can be forgotten: start over under another kafka.prefix"
-)
+UNERASABLE = "is not compacted, so nothing in it can be forgotten: set cleanup.policy=compact"
 DELETES = "deletes records, but it is the source of truth: set cleanup.policy=compact"
 FOREVER = {**LARGE, "retention.ms": "-1", "cleanup.policy": "compact"}
 

@@ -11,7 +11,7 @@ from schemas.decisions import Change, Evidence, Insert, Reason, Reinforce
 from schemas.memories import Memory, Standing, Superseded, Target
 from schemas.topics import DECISIONS
 from streams.index.exact import ExactIndex
-from streams.log.memory_log import MemoryLog
+from streams.log.local_broker import LocalBroker
 from streams.model.embedding import Vector, pack
 from streams.model.fences import Epoch
 from streams.model.neighbours import StoredMemory
@@ -21,7 +21,7 @@ from streams.recall.app.recalling import recalled as of_index
 from streams.recall.core.recall import PromptBlock
 from streams.stage.core.decide import target_of
 from streams.stage.core.survivorship import seen_again
-from streams.stage.flow.decisions import decision_record, fence_record
+from streams.stage.flow.decisions import INDEXED, decision_record, fence_record
 from tests.builders import MODEL, at_cosine, event, identity, later, memory, policy, unit
 from tests.fakes.embedder import FakeEmbedder
 
@@ -56,8 +56,8 @@ def insert(kept: Memory, vector: Vector) -> Insert:
     return Insert(**fields, embedding=pack(vector, MODEL))
 
 
-async def log_of(*decisions: Change) -> MemoryLog:
-    log = MemoryLog()
+async def log_of(*decisions: Change) -> LocalBroker:
+    log = LocalBroker(indexed=INDEXED)
     log.create(DECISIONS.name, 1)
     await log.append([fence_record("owner", 0, 1)])
     await log.append(

@@ -11,7 +11,6 @@ from schemas.codec import DECISION
 from schemas.decisions import Decision, Fence
 from schemas.topics import DECISIONS
 from streams.log.local_broker import LocalBroker
-from streams.log.memory_log import MemoryLog
 from streams.model.embedding import pack
 from streams.model.fences import Epoch, ReadPosition
 from streams.model.ports import Fatal, LogRecord, OutgoingRecord
@@ -194,7 +193,7 @@ async def test_the_fence_that_holds_somewhere_can_be_looked_up(
 
 
 async def test_a_log_with_another_models_vectors_is_refused() -> None:
-    log = MemoryLog()
+    log = LocalBroker(indexed=INDEXED)
     log.create(DECISIONS.name, 2)
     await require_model(log, ModelId("one"))
     await log.append([fence_record("ana", 1, 2), *(inserted(n, ModelId("one")) for n in range(3))])
