@@ -35,6 +35,19 @@ Held: TypeAlias = Mapping[MemoryId, StoredMemory]
 """The newest states of memories, live or not, with their vectors."""
 
 
+def changed(
+    request: Retire | Pin | Rate, source: Position, policy: Policy, held: Held
+) -> Revise | Ignore:
+    """Decide on a request for which it is enough to know the memories that it names."""
+    match request:
+        case Retire():
+            return ended(request, source, policy, held)
+        case Pin():
+            return pinned(request, source, policy, held)
+        case Rate():
+            return rated(request, source, policy, held)
+
+
 def ended(request: Retire, source: Position, policy: Policy, held: Held) -> Revise | Ignore:
     """Retire memories without a successor, if they are unchanged since seen and not pinned."""
     superseded = Superseded(by=None, at=request.occurred_at, reason=request.reason)

@@ -27,11 +27,8 @@ from schemas.events import (
     Consolidate,
     Event,
     Forget,
-    Pin,
-    Rate,
     Remember,
     Request,
-    Retire,
     Undo,
 )
 from schemas.memories import Memory
@@ -65,13 +62,11 @@ from streams.stage.core.requests import (
     Held,
     WordingVectors,
     brings_back,
-    ended,
+    changed,
     forgotten,
     is_foreign,
     made_up_for,
-    pinned,
     put_back,
-    rated,
 )
 from streams.stage.core.reviewing import answered, questions
 from streams.stage.core.survivorship import said_again
@@ -332,12 +327,6 @@ class Deduplicator:
         states = {i: fork.state(event.scope, i, seen.named.get(i)) for i in memories_named(event)}
         held = {identity: stored for identity, stored in states.items() if stored is not None}
         match event:
-            case Retire():
-                return ended(event, source, self.policy, held)
-            case Pin():
-                return pinned(event, source, self.policy, held)
-            case Rate():
-                return rated(event, source, self.policy, held)
             case Undo() if (gone := brings_back(event, held)) is not None:
                 return block(source, event, gone)
             case Undo():
@@ -361,6 +350,8 @@ class Deduplicator:
                 braked = fork.braked(event.scope, self.policy.rules(event.scope).brake)
                 proposal = Proposal(event, source, self.policy, self.embedder.model, braked)
                 return await self._consolidate(proposal, held, seen)
+            case _:
+                return changed(event, source, self.policy, held)
 
     async def _as_it_was(
         self, memory: Memory, held: StoredMemory | None, seen: BatchKnowledge
