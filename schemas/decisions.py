@@ -326,10 +326,6 @@ class Block(Record):
     found: tuple[Label, ...] = ()
 
 
-Decision: TypeAlias = Annotated[
-    Insert | Replace | Merge | Reinforce | Revise | Erase | Ignore | Reject | Forward | Block,
-    Field(discriminator="kind"),
-]
 Change: TypeAlias = Insert | Merge | Replace | Reinforce
 """The decisions that concern one memory and change the store."""
 Revision: TypeAlias = Revise | Erase
@@ -338,6 +334,10 @@ Marker: TypeAlias = Reject | Forward | Block
 """The decisions that do not repeat the event, if there was one."""
 OnEvent: TypeAlias = Change | Revision | Ignore
 """The decisions on an event."""
+NoChange: TypeAlias = Ignore | Marker
+"""The decisions that change no memory."""
+Decision: TypeAlias = Annotated[OnEvent | Marker, Field(discriminator="kind")]
+"""Every kind of decision."""
 
 
 def kind_of(model: type[Record]) -> str:

@@ -19,23 +19,25 @@ WAY_MAX = 12
 
 def test_no_folder_holds_more_modules_than_can_be_taken_in() -> None:
     held = Counter(str(path.parent.relative_to(ROOT)) for path in MODULES)
-    assert {folder: count for folder, count in held.items() if count > FILES_MAX} == {}
+    full = {folder: count for folder, count in held.items() if count > FILES_MAX}
+    assert full == {}, f"more than {FILES_MAX} modules: split the folder by what its modules do"
 
 
 def test_no_module_is_longer_than_can_be_read_at_once() -> None:
     lines = {
         str(path.relative_to(ROOT)): len(path.read_text("utf-8").splitlines()) for path in MODULES
     }
-    assert {path for path, count in lines.items() if count > LINES_MAX} == set()
+    longer = {path for path, count in lines.items() if count > LINES_MAX}
+    assert not longer, f"split what has more than {LINES_MAX} lines"
 
 
 def test_a_module_says_what_it_is_for() -> None:
     silent = [path for path in MODULES if not ast.get_docstring(ast.parse(path.read_text("utf-8")))]
-    assert silent == []
+    assert silent == [], "say in a docstring what each module is for"
 
 
 def test_the_way_of_one_event_is_short() -> None:
-    assert len(architecture.WAY) <= WAY_MAX
+    assert len(architecture.WAY) <= WAY_MAX, "lead an event through fewer files"
 
 
 def test_the_generated_parts_of_the_page_are_up_to_date() -> None:
@@ -65,4 +67,6 @@ def test_whether_a_log_is_a_stores_is_decided_where_it_is_opened() -> None:
         and ast.unparse(node).endswith(("target.embedded", "source.embedded"))
     }
     outside = {path for path in asking if not path.startswith("streams/store/app/")}
-    assert outside == ASKING.keys()
+    assert outside == ASKING.keys(), (
+        "ask where the log is opened, in streams/store/app; take from ASKING who asks no more"
+    )

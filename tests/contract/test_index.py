@@ -29,6 +29,7 @@ from streams.model.fences import BEGINNING, Epoch, ReadPosition
 from streams.model.identity import content_key
 from streams.model.neighbours import KnownEvent, StoredMemory
 from streams.model.ports import UNFOLLOWED, Index, NoStore, PartitionLevel, Query, Transient
+from streams.store.world.store_directory import IndexKind
 from tests.builders import (
     DIMENSION,
     MODEL,
@@ -115,12 +116,17 @@ async def grpc(request: pytest.FixtureRequest, _path: Path) -> AsyncGenerator[In
 
 
 INDEXES: Mapping[str, Make] = {
-    "exact": exact,
-    "edge": edge,
+    IndexKind.EXACT: exact,
+    IndexKind.EDGE: edge,
+    IndexKind.QDRANT: server,
     "local mode": local_mode,
-    "server": server,
     **({"gRPC": grpc} if NAMED_SERVER else {}),
 }
+
+
+def test_every_kind_of_index_is_tested() -> None:
+    missing = set(IndexKind) - INDEXES.keys()
+    assert not missing, "add them to INDEXES: then all tests of this module run on them"
 
 
 def retired(number: int, text: str = "Ana likes tea.", **fields: Any) -> StoredMemory:

@@ -71,8 +71,8 @@ def test_metrics_are_made_in_one_module() -> None:
 def test_every_metric_of_the_table_tells_what_it_answers() -> None:
     for part in exposed.metrics().values():
         for metric in part:
-            assert metric.what.endswith("."), metric.name
-            assert metric.shown.startswith("memsieve_")
+            assert metric.what.endswith("."), f"{metric.name}: describe it in a sentence"
+            assert metric.shown.startswith("memsieve_"), f"{metric.name}: prefix it with memsieve_"
 
 
 @pytest.mark.parametrize(

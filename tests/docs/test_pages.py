@@ -14,6 +14,7 @@ import pytest
 
 from schemas.topics import TOPICS
 from streams.main.command_line import EXIT_CODES
+from streams.store.app.settings import descriptions
 from tests.support import commands, reference, snippets
 from tests.support.kafka import NativeKafka, free_port
 from tests.support.models import models_dir
@@ -96,6 +97,11 @@ def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
 def test_a_generated_page_is_up_to_date(name: str) -> None:
     written = (ROOT / "docs" / "reference" / name).read_text("utf-8")
     assert written == reference.PAGES[name](), "run `make docs`"
+
+
+def test_every_setting_is_described() -> None:
+    silent = [name for name, purpose in descriptions().items() if not purpose]
+    assert not silent, "describe each in a string below its field"
 
 
 def test_the_guide_lists_the_exit_codes() -> None:

@@ -83,10 +83,9 @@ def references(node: Any) -> Iterator[str]:
 
 class TestDocuments:
     def test_are_those_of_the_models(self, tmp_path: Path) -> None:
-        """Else run `memsieve service schema export schemas/json`; the diff is the review."""
         written = {path.name: path.read_bytes() for path in contracts.write(tmp_path)}
         committed = {path.name: path.read_bytes() for path in COMMITTED.glob("*.json")}
-        assert committed == written
+        assert committed == written, "run `make schemas`; the diff is the review"
 
     @pytest.mark.parametrize("topic", list(CODECS))
     def test_are_json_schema(self, topic: str) -> None:
@@ -106,7 +105,9 @@ class TestDocuments:
 
 def test_what_counts_decisions_by_kind_knows_every_kind_of_the_topic() -> None:
     of_the_topic = kinds(contracts.json_schema(DECISIONS))
-    assert sorted(KINDS) == sorted(of_the_topic.keys() - {"fence"})
+    assert sorted(KINDS) == sorted(of_the_topic.keys() - {"fence"}), (
+        "name each kind in OnEvent or Marker, in schemas/decisions.py"
+    )
 
 
 class TestExamples:
@@ -115,7 +116,7 @@ class TestExamples:
         declared = {
             (topic.name, kind) for topic in TOPICS for kind in kinds(contracts.json_schema(topic))
         }
-        assert shown == declared
+        assert shown == declared, "write one to schemas/examples/TOPIC/v1/KIND.json"
 
     @pytest.mark.covers("B118")
     @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{topic_of(path)}-{path.stem}")
@@ -187,7 +188,6 @@ class TestAsyncapi:
 
 class TestBaseline:
     def test_freezes_every_kind(self) -> None:
-        """A kind that is new at version 1 belongs into the baseline before it is released."""
         frozen = {kind for path in BASELINE.iterdir() for kind in kinds(read(path))}
         current = {
             kind
@@ -195,7 +195,10 @@ class TestBaseline:
             for kind, schema in kinds(contracts.json_schema(topic)).items()
             if version(schema) == 1
         }
-        assert current <= frozen
+        assert current <= frozen, (
+            "a new kind is promised too: copy its topic's document from schemas/json to "
+            "schemas/json/v1; the diff only adds"
+        )
 
     @pytest.mark.covers("B120")
     @pytest.mark.parametrize("topic", TOPICS, ids=lambda topic: topic.name)

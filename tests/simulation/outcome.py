@@ -19,6 +19,7 @@ from schemas.decisions import (
     Ignore,
     Insert,
     Marker,
+    OnEvent,
     Reason,
     Replace,
     Revise,
@@ -213,7 +214,7 @@ def _tells(decision: Decision, gone: set[MemoryId]) -> TypeGuard[Change | Revise
     return not isinstance(decision, Erase) and not gone.isdisjoint(touched(decision))
 
 
-def _said(decision: Change | Revise | Ignore) -> tuple[DecisionId, ContentKey]:
+def _said(decision: OnEvent) -> tuple[DecisionId, ContentKey]:
     """Return what a decision was made on. The id of a forgotten event is free for other words."""
     return decision.decision_id, event_key(decision.event)
 

@@ -51,9 +51,9 @@ def _way() -> Iterator[str]:
 
 
 def _map() -> Iterator[str]:
-    for package in ("schemas", *(f"streams/{name}" for name in reversed(_floors())), "memsieve"):
+    for package in ("schemas", *(f"streams/{name}" for name in reversed(_slices())), "memsieve"):
         folder = ROOT / package
-        if not folder.is_dir():  # a floor that is kept free
+        if not folder.is_dir():  # a layer that is kept free
             continue
         yield from ("", f"### `{package}/`", "", _purpose(folder / "__init__.py") + ".", "")
         yield from ("| file | what it is for |", "|---|---|")
@@ -63,12 +63,12 @@ def _map() -> Iterator[str]:
     yield ""
 
 
-def _floors() -> list[str]:
-    """Return the slices, the highest floor first."""
+def _slices() -> list[str]:
+    """Return the slices, the highest layer first."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     order = contracts["tool"]["importlinter"]["contracts"]
     (layers,) = (one["layers"] for one in order if one.get("containers") == ["streams"])
-    return [name for floor in layers for name in re.findall(r"\w+", floor)]
+    return [name for layer in layers for name in re.findall(r"\w+", layer)]
 
 
 def _purpose(file: Path) -> str:

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from schemas.base import ScopeName
-from schemas.decisions import Ignore, Marker
+from schemas.decisions import NoChange
 from schemas.events import Remember
 from streams.consolidate.core.redundancy import (
     THRESHOLDS,
@@ -64,7 +64,7 @@ async def of_store(reader: StoreReader) -> Analysis:
     history, models = LogStatistics(), set[str]()
     async for entry in reader.decisions():
         decision = entry.decision
-        if not isinstance(decision, Marker | Ignore):
+        if not isinstance(decision, NoChange):
             history.add(decision)
             models |= {embedding.model for embedding in embeddings(decision)}
     state = await reader.state()

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 
-from schemas.decisions import Change, Compared, Ignore, Insert, Marker, Reason, Revision
+from schemas.decisions import Change, Compared, Ignore, Insert, Reason
 from schemas.memories import Memory
 from streams.lab.app.clusters import Clusters, by_threshold
 from streams.lab.app.evaluated import EvaluatedRow, Evaluation, Item, StreamGrowth
@@ -74,7 +74,7 @@ async def _evaluate_pairs(
 
     decided = await decide_in_memory(events, policy, known, advance)
     for pair, stored, decision in zip(pairs, decided, decided[len(pairs) :], strict=False):
-        if isinstance(decision, Marker | Revision) or not isinstance(stored, Insert):
+        if not isinstance(decision, Change | Ignore) or not isinstance(stored, Insert):
             made.rejected += 1
         else:
             made.rows.append(await _row(pair, stored.memory, decision, known))
@@ -156,7 +156,7 @@ async def _evaluate_stream(
     for one, decision, cosine in zip(
         stream, decided, by_threshold(stream, vectors, BASELINE), strict=True
     ):
-        if isinstance(decision, Marker | Revision):
+        if not isinstance(decision, Change | Ignore):
             made.rejected += 1
         else:
             clusters.take(one, decision, cosine)

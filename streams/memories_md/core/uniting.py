@@ -4,21 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from schemas.base import MemoryId
-from schemas.decisions import (
-    Block,
-    Change,
-    Compared,
-    Decision,
-    Erase,
-    Forward,
-    Ignore,
-    Insert,
-    Merge,
-    Reinforce,
-    Reject,
-    Replace,
-    Revise,
-)
+from schemas.decisions import Change, Compared, Decision, Insert, Merge, Reinforce, Replace
 from schemas.memories import Persistence, Standing, Turns
 from streams.memories_md.core.editing import replace_header, replace_meta, replace_text, retire
 from streams.memories_md.core.entries import (
@@ -61,6 +47,8 @@ def unions(found: Sequence[LocatedEntry], decisions: Sequence[Decision]) -> list
     """
     by_memory: dict[MemoryId, Union] = {}
     for one, decision in zip(found, decisions, strict=True):
+        if not isinstance(decision, Change):
+            continue
         match decision:
             case Insert() if decision.memory.live:
                 by_memory[decision.memory.id] = Union(one, one.entry.text, ())
@@ -72,7 +60,7 @@ def unions(found: Sequence[LocatedEntry], decisions: Sequence[Decision]) -> list
                 targets = [target.memory_id for target in decision.targets]
                 known = {identity: by_memory.pop(identity) for identity in targets}
                 by_memory[decision.memory.id] = _one_of(known, one, decision)
-            case Insert() | Revise() | Erase() | Ignore() | Reject() | Forward() | Block():
+            case Insert():
                 pass
     return [union for union in by_memory.values() if union.gone]
 

@@ -5,21 +5,18 @@
 
 from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass, replace
-from typing import assert_never
 
 from schemas.base import ContentKey, DecisionId, Embedding, MemoryId
 from schemas.decisions import (
-    Block,
     Change,
     Decision,
     Erase,
-    Forward,
     Ignore,
     Insert,
     Marker,
     Merge,
+    NoChange,
     Reinforce,
-    Reject,
     Replace,
     Revise,
     Revised,
@@ -51,6 +48,8 @@ Effect = StoredMemory | SupersededMemory
 
 def effects(decision: Decision) -> list[Effect]:
     """Return a decision's effects on the store, the successor before the memories it retires."""
+    if isinstance(decision, NoChange):
+        return []
     match decision:
         case Insert() | Replace() | Merge():
             stored = StoredMemory(
@@ -89,10 +88,6 @@ def effects(decision: Decision) -> list[Effect]:
             return [replace(one, contradicted=_settled(one.memory, decision)) for one in found]
         case Erase():
             return [_revised(RestatedMemory, one, _decided(decision)) for one in decision.memories]
-        case Ignore() | Reject() | Forward() | Block():
-            return []
-        case _:
-            assert_never(decision)
 
 
 def memory_of(effect: Effect) -> MemoryId:
@@ -109,9 +104,9 @@ def version_after(effect: Effect) -> int:
 
 def touched(decision: Decision) -> list[MemoryId]:
     """Return the ids of the memories that a decision creates or changes."""
+    if isinstance(decision, NoChange):
+        return []
     match decision:
-        case Ignore() | Reject() | Forward() | Block():
-            return []
         case Insert() | Reinforce():
             return [decision.memory.id]
         case Revise() | Erase():
@@ -134,9 +129,9 @@ def quoted(decision: Decision) -> list[MemoryId]:
 
 def stated(decision: Decision) -> list[Memory]:
     """Return the memories whose new state a decision contains."""
+    if isinstance(decision, NoChange):
+        return []
     match decision:
-        case Ignore() | Reject() | Forward() | Block():
-            return []
         case Revise() | Erase():
             return [revised.memory for revised in decision.memories]
         case _:
@@ -145,9 +140,9 @@ def stated(decision: Decision) -> list[Memory]:
 
 def embeddings(decision: Decision) -> list[Embedding]:
     """Return the vectors that a decision contains: of memories, or of the event's text."""
+    if isinstance(decision, NoChange):
+        return []
     match decision:
-        case Ignore() | Reject() | Forward() | Block():
-            return []
         case Revise() | Erase():
             found = [
                 embedding

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias, TypeGuard
 import numpy as np
 
 from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
-from schemas.decisions import Change, Decision, Erase, Ignore, Marker
+from schemas.decisions import Change, Decision, Erase, NoChange
 from schemas.memories import Standing
 from streams.model.embedding import NEAR_TIE, Vector
 from streams.model.identity import event_key
@@ -413,7 +413,7 @@ class Fork:
 
 def _recorded(layers: Sequence[_Layer], decision: Decision) -> _Recorded:
     """Return the outcome of a decision on top of these layers, without effects already there."""
-    if isinstance(decision, Marker | Ignore):
+    if isinstance(decision, NoChange):
         return _Recorded((), None, None)
     scope = decision.event.scope
     written: list[_Written] = []

@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from schemas.base import Embedding, MemoryId, ModelId
+from schemas.base import Embedding, MemoryId, ModelId, Position
 from schemas.decisions import Erase, Evidence, Ignore, Reason, Revise, Revised
 from schemas.events import Consolidate, Erasure, Forget, Forgotten, Pin, Rate, Request, Retire, Undo
 from schemas.memories import Feedback, Memory, Standing, Superseded, Target
 from streams.model.embedding import pack
 from streams.model.identity import content_key
 from streams.model.neighbours import StoredMemory
+from streams.model.policy import Policy
 from streams.model.wordings import embeddings
 from streams.stage.core import survivorship
 from streams.stage.core.case import Case, EncodedVector
@@ -32,6 +33,19 @@ class WordingVectors:
 
 Held: TypeAlias = Mapping[MemoryId, StoredMemory]
 """The newest states of memories, live or not, with their vectors."""
+
+
+def changed(
+    request: Retire | Pin | Rate, source: Position, policy: Policy, held: Held
+) -> Revise | Ignore:
+    """Decide on a request for which it is enough to know the memories that it names."""
+    match request:
+        case Retire():
+            return ended(Case(request, source, policy), held)
+        case Pin():
+            return pinned(Case(request, source, policy), held)
+        case Rate():
+            return rated(Case(request, source, policy), held)
 
 
 def ended(case: Case[Retire], held: Held) -> Revise | Ignore:

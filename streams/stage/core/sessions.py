@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from schemas.decisions import Decision, Ignore, Insert, Marker, Merge, Reason, Reinforce, Replace
+from schemas.decisions import Decision, Insert, Merge, NoChange, Reason, Reinforce, Replace
 from schemas.events import Remember
 from schemas.memories import Memory, Persistence
 
@@ -80,7 +80,7 @@ class SessionCounter:
 
         Ignored events, markers and decisions on requests are skipped.
         """
-        if isinstance(decision, Marker | Ignore) or not isinstance(decision.event, Remember):
+        if isinstance(decision, NoChange) or not isinstance(decision.event, Remember):
             return
         event = decision.event
         session = self._by_name.setdefault(

@@ -27,11 +27,8 @@ from schemas.events import (
     Consolidate,
     Event,
     Forget,
-    Pin,
-    Rate,
     Remember,
     Request,
-    Retire,
     Undo,
 )
 from schemas.memories import Memory
@@ -64,13 +61,11 @@ from streams.stage.core.requests import (
     Held,
     WordingVectors,
     brings_back,
-    ended,
+    changed,
     forgotten,
     is_foreign,
     made_up_for,
-    pinned,
     put_back,
-    rated,
 )
 from streams.stage.core.reviewing import answered, questions
 from streams.stage.core.survivorship import said_again
@@ -335,12 +330,6 @@ class Deduplicator:
         states = {i: fork.state(event.scope, i, seen.named.get(i)) for i in memories_named(event)}
         held = {identity: stored for identity, stored in states.items() if stored is not None}
         match event:
-            case Retire():
-                return ended(Case(event, source, self.policy), held)
-            case Pin():
-                return pinned(Case(event, source, self.policy), held)
-            case Rate():
-                return rated(Case(event, source, self.policy), held)
             case Undo() if (gone := brings_back(event, held)) is not None:
                 return block(source, event.scope, event.event_id, gone=gone)
             case Undo():
@@ -363,6 +352,8 @@ class Deduplicator:
             case Consolidate():
                 proposal = Case(event, source, self.policy, braked=braked)
                 return await self._consolidate(proposal, held, seen)
+            case _:
+                return changed(event, source, self.policy, held)
 
     async def _as_it_was(
         self, memory: Memory, held: StoredMemory | None, seen: BatchKnowledge

@@ -95,6 +95,17 @@ class ForgetSettings(SettingsGroup):
     services and commands of a log, permanently. Unset, a store creates one."""
 
 
+class WebSettings(SettingsGroup):
+    """The page to review and explore: `memsieve service web`. Tokens and limits are those of `api`."""
+
+    host: str = "127.0.0.1"
+    """The address; 0.0.0.0 for all."""
+    port: Annotated[int, Field(ge=0, le=65_535)] = 8091
+    """The port; 0 for any free port."""
+    session_minutes: Annotated[int, Field(ge=1, le=43_200)] = 480
+    """How long a login lasts."""
+
+
 class ExtractionSettings(SettingsGroup):
     """How `extract` and the extractor make events from turns."""
 

@@ -8,9 +8,9 @@ import os
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
@@ -27,6 +27,7 @@ from streams.store.app.product_settings import (
     ForgetSettings,
     LoadSettings,
     ReviewSettings,
+    WebSettings,
 )
 from streams.store.app.setting_groups import (
     ConsumerSettings,
@@ -41,7 +42,6 @@ from streams.store.app.setting_groups import (
     RetrySettings,
     RunSettings,
     ServiceSettings,
-    SettingsGroup,
     SinkSettings,
     TracingSettings,
 )
@@ -54,17 +54,6 @@ _CONFIG_VARIABLE = "MEMSIEVE_CONFIG"
 
 class InvalidSettings(ValueError):
     """Invalid settings; the one-line message names each key, its place and the remedy."""
-
-
-class WebSettings(SettingsGroup):
-    """The page to review and explore: `memsieve service web`. Tokens and limits are those of `api`."""
-
-    host: str = "127.0.0.1"
-    """The address; 0.0.0.0 for all."""
-    port: Annotated[int, Field(ge=0, le=65_535)] = 8091
-    """The port; 0 for any free port."""
-    session_minutes: Annotated[int, Field(ge=1, le=43_200)] = 480
-    """How long a login lasts."""
 
 
 class Settings(BaseSettings):

@@ -217,11 +217,15 @@ async def examined_model(settings: EmbedderSettings) -> str:
 
 def index(kind: IndexKind, path: Path, dimension: int) -> Index:
     """Return the index of an embedded store."""
-    if kind is IndexKind.EXACT:
-        from streams.index.exact import ExactIndex
+    match kind:
+        case IndexKind.EDGE:
+            return edge_index(path, dimension)
+        case IndexKind.EXACT:
+            from streams.index.exact import ExactIndex
 
-        return ExactIndex()
-    return edge_index(path, dimension)
+            return ExactIndex()
+        case IndexKind.QDRANT:
+            raise TypeError(f"index.kind {kind} is no index of a store")
 
 
 def edge_index(path: Path, dimension: int) -> "EdgeIndex":

@@ -17,8 +17,8 @@ from schemas.decisions import (
     Erase,
     Fence,
     Forward,
-    Ignore,
     Insert,
+    NoChange,
     Reinforce,
     Reject,
     Revise,
@@ -145,15 +145,14 @@ class Audit:
                 self._require_partition(decision.scope, decision.partition, place)
             case Block():
                 self._require_partition(decision.scope, position.partition, place)
-            case Ignore():
-                self._require_partition(decision.event.scope, position.partition, place)
             case _:
                 self._require_partition(decision.event.scope, position.partition, place)
-                self._require_once(decision, place)
-                self._require_own_words(decision, place)
-                if isinstance(decision, Erase):
-                    self._erase(decision, position)
-                self._fold(decision, position, holed=holed)
+        if not isinstance(decision, NoChange):
+            self._require_once(decision, place)
+            self._require_own_words(decision, place)
+            if isinstance(decision, Erase):
+                self._erase(decision, position)
+            self._fold(decision, position, holed=holed)
 
     def letter(self, identity: str) -> None:
         """Register a dead letter."""

@@ -34,7 +34,8 @@ def test_every_command_of_a_module_is_in_the_table() -> None:
         if "cli" in module.name.split(".")
     ]
     found = {f"{name}:{function}" for name in names for function in _with_options(name)}
-    assert found == {entry.function for entry in COMMANDS.values()}
+    missing = found - {entry.function for entry in COMMANDS.values()}
+    assert not missing, "add them to streams/main/commands.py, or begin their names with _"
 
 
 def _with_options(name: str) -> list[str]:
@@ -55,7 +56,8 @@ def _is_option(annotation: Any) -> bool:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_table_says_what_a_command_says_of_itself(name: str) -> None:
     entry = COMMANDS[name]
-    assert command(name, entry).get_short_help_str(limit=1_000) == entry.summary
+    told = command(name, entry).get_short_help_str(limit=1_000)
+    assert told == entry.summary, "make the summary in commands.py the docstring's first line"
 
 
 @pytest.mark.parametrize("name", COMMANDS)

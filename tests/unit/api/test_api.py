@@ -5,16 +5,18 @@ import hashlib
 import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from typing import Any
+from typing import Any, get_args
 
 import httpx
 import pytest
 
 from schemas.codec import EVENT
+from schemas.decisions import Block, OnEvent, kinds_of
 from schemas.events import Event
 from schemas.topics import EVENTS
 from streams.api.app.access import Access, Grant
 from streams.api.app.application import build
+from streams.api.app.records import Kind
 from streams.index.exact import ExactIndex
 from streams.memory.app.lifecycle import Lifecycle
 from streams.memory.app.queueing import Decide, EventResult
@@ -55,6 +57,10 @@ def bodies(scope: str) -> dict[str, dict[str, Any]]:
         DEDUPLICATE: {"scope": scope, "texts": [TEA]},
         PUBLISH: {"events": [said(scope)]},
     }
+
+
+def test_decisions_can_be_listed_by_every_kind_that_lies_with_its_scope() -> None:
+    assert set(get_args(Kind)) == set(kinds_of(OnEvent | Block)), "write the new kind into Kind"
 
 
 class World:

@@ -55,14 +55,14 @@ def world(
 def test_a_preset_names_its_model_says_what_it_is_and_keeps_what_protects(preset: str) -> None:
     policy = policies.load(preset)
     header = policies.text(preset).partition("\n\n")[0]
-    assert (policy.name, policy.model) == (preset, MODELS.get(preset, DEFAULT_MODEL))
+    assert policy.name == preset, "name the policy like its file"
+    assert policy.model == MODELS.get(preset, DEFAULT_MODEL), "name its model in MODELS"
     assert policy.enabled
     assert policy.guards
     assert policy.brake.enabled
     told = header.replace("\n# ", " ")
-    assert all(
-        answer in told for answer in ("The rule", "lost" if preset in OWN else "lose", "Choose it")
-    )
+    answers = ("The rule", "lost" if preset in OWN else "lose", "Choose it")
+    assert [one for one in answers if one not in told] == [], "the comment on top says so"
 
 
 TRAPS = [

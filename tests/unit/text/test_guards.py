@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from schemas.decisions import Finding
 from schemas.memories import Persistence, Standing
 from streams.judges.lexicons import english
-from streams.text.guards.registry import GUARDS, examine
+from streams.text.guards.registry import GUARDS, OF_TEXTS, examine
 from streams.text.guards.statement import StatementReading
 from streams.text.reading import read
 
@@ -401,6 +401,13 @@ _WORDS = st.sampled_from(
 _TEXTS = st.lists(_WORDS, max_size=10).map(" ".join)
 
 
+def test_every_guard_of_texts_has_a_pair_that_it_keeps_apart() -> None:
+    missing = OF_TEXTS.keys() - {guard for guard, _, _ in CONFLICTS} - DOUBTING
+    assert not missing, "add a pair for each to CONFLICTS"
+
+
+DOUBTING = {"generality", "substance"}
+"""Guards that find no difference, only doubts: CONFLICTS has no pair for them."""
 DIRECTED = {name for name, guard in GUARDS.items() if guard.directed}
 
 
