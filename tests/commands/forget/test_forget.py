@@ -12,6 +12,7 @@ import pytest
 from tests.commands.conftest import Memsieve, start
 from tests.fakes.clock import StandingClock
 
+ROOT = Path(__file__).parents[3]
 CENTURY = 36_525 * 86_400.0
 
 WORD = "Zyxquorblat"
@@ -65,6 +66,23 @@ def vault(memsieve: Memsieve, tmp_path: Path) -> str:
         == 0
     )
     return memories(memsieve)[VAULT]["id"]
+
+
+def test_what_was_compared_with_a_forgotten_memory_is_known_when_it_comes_again(
+    memsieve: Memsieve,
+) -> None:
+    """Its decisions are erased, because they quote the forgotten one; the memories stay as they are."""
+    file = ROOT / "examples/trap-door.jsonl"
+    memsieve("run", file, "--store", "store")
+    kept = memories(memsieve)
+    [gone] = [text for text in kept if "way out" in text]
+    forgot = memsieve("forget", kept[gone]["id"], "--store", "store")
+    assert forgot.code == 0, forgot.err
+    left = memories(memsieve)
+    again = memsieve("run", file, "--store", "store", "--json")
+    assert again.json()["decisions"]["ignore"] == 2
+    assert memories(memsieve) == left
+    healthy(memsieve)
 
 
 @pytest.mark.covers("B135")

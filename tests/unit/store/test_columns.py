@@ -114,6 +114,18 @@ def test_a_scope_that_few_rows_have_is_none() -> None:
     assert (found.scope, found.perhaps_scope) == (None, ())
 
 
+@pytest.mark.parametrize("users", [["ana", "bob", ""], ["ana", "ana", None]])
+def test_a_scope_that_some_rows_lack_is_asked_about(users: list[str | None]) -> None:
+    """As one scope for all, it would mix what two users said."""
+    found = guessed(rows(user=users, colour=["red", "blue", "red"]), NOBODY)
+    assert (found.scope, found.perhaps_scope[:1]) == (None, ("user",))
+
+
+def test_a_column_of_times_is_no_scope() -> None:
+    found = guessed(rows(noted=["2026-03-01", "2026-03-02", "2026-03-01"]), NOBODY)
+    assert found.perhaps_scope == ()
+
+
 def test_a_column_that_might_be_the_scope_is_asked_about() -> None:
     table = rows(animal=["cat", "dog", "cat"], amount=[1, 1, 2], all=["x"] * 3, key=["a", "b", "c"])
     found = guessed(table, NOBODY)

@@ -24,7 +24,7 @@ from schemas.memories import Target
 from streams.model.embedding import pack
 from streams.model.identity import decision_id, update_id
 from streams.model.neighbours import StoredMemory
-from streams.stage.core.explain import explain, outcome, why
+from streams.stage.core.explain import explain, opinions, outcome, why
 from tests.builders import MODEL, event, identity, memory, policy, unit, worded
 
 TEA = memory("Ana likes tea.", version=2, observation_count=3)
@@ -370,6 +370,11 @@ def test_the_reason_tells_in_one_line_how_sure_the_judge_was(
             judged(Verdict.UNSURE, same=0.6, overlaps=0.212),
             ["kept apart: 81.2% sure of one memory, judges.one_memory_min is 90.0%."],
         ),
+        (
+            judged(Verdict.UNSURE, contradicts=0.81),
+            ["not in conflict: 81.0% sure of a contradiction, judges.contradicts_min is 90.0%."],
+        ),
+        (judged(Verdict.CONTRADICTS, contradicts=0.95), []),
         (judged(Verdict.DISTINCT, same=0.2), []),
         (judged(Verdict.SAME, same=0.95), []),
         (NEAR, []),
@@ -378,9 +383,21 @@ def test_the_reason_tells_in_one_line_how_sure_the_judge_was(
 def test_what_was_missing_is_told_where_a_judge_was_nearly_sure(
     near: Compared, told: list[str]
 ) -> None:
-    rules = policy(judges={"one_memory_min": 0.9})
+    rules = policy(judges={"one_memory_min": 0.9, "contradicts_min": 0.9})
     lines = explain(seen_again(Reason.UNSURE, near), VERSIONS, rules)
-    assert [line for line in lines if line.startswith("kept apart")] == told
+    assert [line for line in lines if line.startswith(("kept apart", "not in conflict"))] == told
+
+
+@pytest.mark.parametrize(
+    ("near", "told"),
+    [
+        (judged(Verdict.UNSURE, contradicts=0.6, same=0.3), "may contradict it"),
+        (judged(Verdict.UNSURE, contradicts=0.3, same=0.6), "may state the same fact"),
+        (NEAR, "may state the same fact"),
+    ],
+)
+def test_of_an_unsure_pair_it_says_what_the_judge_leans_to(near: Compared, told: str) -> None:
+    assert f"; {told} (" in opinions(near)[0]
 
 
 SYMBOL = Finding(
