@@ -247,13 +247,15 @@ def _show(tried: Sequence[Trial]) -> None:
             note(f"{one.name}: {one.braked:,} more are kept since the brake was on")
     say(_LEGEND, style="dim")
     for fate, title in _TITLES.items():
-        shown = examples(tried, fate, _EXAMPLES)
-        if shown:
+        found = examples(tried, fate)
+        if found:
             say()
             say(title, style="bold")
-        for one in shown:
+        for one in found[:_EXAMPLES]:
             for line in _told(one, len(tried)):
                 say(line)
+        if len(found) > _EXAMPLES:
+            say(f"  and {len(found) - _EXAMPLES:,} more: --json lists them")
 
 
 def _in_columns(name: str, values: Sequence[str]) -> str:
@@ -359,7 +361,7 @@ def _as_json(taken: TrialInput, made: _Made) -> dict[str, Any]:
         "examples": [
             {"fate": fate.value, "policies": one.policies, **asdict(one.effect)}
             for fate in _TITLES
-            for one in examples(made.tried, fate, _EXAMPLES)
+            for one in examples(made.tried, fate)
         ],
         "questions": [
             {**trying.row_of(one, made.labels.get(one)), "margin": round(one.margin, 3)}

@@ -201,7 +201,7 @@ def _varied(pairs: Iterable[ComparedPair]) -> Iterator[ComparedPair]:
             yield one
 
 
-def examples(trials: Sequence[Trial], fate: Fate, count: int) -> list[Example]:
+def examples(trials: Sequence[Trial], fate: Fate) -> list[Example]:
     """Return rows of one fate, from each group of policies in turn; the largest group begins."""
     found: dict[tuple[str, str], Example] = {}
     for trial in trials:
@@ -216,7 +216,7 @@ def examples(trials: Sequence[Trial], fate: Fate, count: int) -> list[Example]:
         groups.setdefault(one.policies, []).append(one)
     largest = sorted(groups, key=lambda names: (len(groups[names]), len(names)), reverse=True)
     turns = zip_longest(*(groups[names] for names in largest))
-    return [one for one in chain.from_iterable(turns) if one is not None][:count]
+    return [one for one in chain.from_iterable(turns) if one is not None]
 
 
 def agrees(truth: Truth, grade: Grade) -> bool:

@@ -103,9 +103,9 @@ def choose(
 ) -> list[RecalledMemory]:
     """Return all memories of a scope in the order of the block, those to show first.
 
-    Show up to `lasting_max` lasting memories (a persistence other than ephemeral, or dangers) and
-    up to `recent_max` of the newest others, in both groups active ones before tentative ones.
-    Superseded memories are not shown.
+    Show up to `lasting_max` lasting memories (pinned ones, a persistence other than ephemeral, or
+    dangers) and up to `recent_max` of the newest others, in both groups active ones before
+    tentative ones. Superseded memories are not shown.
     """
     live, retired = _parted(memories)
     lasting = nsmallest(lasting_max, filter(_is_lasting, live), key=_lasting_first)
@@ -220,7 +220,9 @@ def _without(memories: Iterable[Memory], taken: Iterable[Memory]) -> list[Memory
 
 
 def _is_lasting(memory: Memory) -> bool:
-    """Return whether a memory stays worth showing at any age; by default, only dangers do."""
+    """Return whether a memory stays worth showing at any age; by default, pinned ones and dangers."""
+    if memory.pinned:
+        return True
     if memory.persistence is None:
         return _category(memory) == _DANGER
     return memory.persistence is not Persistence.EPHEMERAL
@@ -243,7 +245,7 @@ def _urgent_first(memory: Memory) -> tuple[bool, int, int, float, str]:
 
 
 def _lasting_first(memory: Memory) -> tuple[object, ...]:
-    core = memory.persistence is Persistence.CORE
+    core = memory.pinned or memory.persistence is Persistence.CORE
     return _is_tentative(memory), not core, *_urgent_first(memory)
 
 

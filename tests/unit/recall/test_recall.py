@@ -123,6 +123,11 @@ def test_the_order_of_a_block(known: list[Memory], lasting: int, recent: int) ->
             assert (first.category or "").casefold() == "danger"
 
 
+def test_a_pinned_memory_is_lasting() -> None:
+    known = [of(n, f"Fact {n}.", last_seen_at=later(n), pinned=n == 0) for n in range(8)]
+    assert set(shown(choose(known, recent_max=2))) == {"Fact 0.", "Fact 6.", "Fact 7."}
+
+
 @given(scopes_of_memories(), st.randoms(use_true_random=False))
 def test_the_order_of_the_memories_given_does_not_matter(known: list[Memory], chance: Any) -> None:
     shuffled = list(known)
