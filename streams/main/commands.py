@@ -80,7 +80,7 @@ LOOK: Table = {
     "explain": CommandEntry(
         "inspect.cli:explain",
         "Explain a decision: what was compared, and by which rule.",
-        "3f2a --store store",
+        "3f2a9c1e --store store",
     ),
     "decisions": CommandEntry(
         "inspect.cli:decisions",
@@ -98,12 +98,12 @@ LOOK: Table = {
             "show": CommandEntry(
                 "reviews.cli:show",
                 "Show a question: both texts side by side, and why it is open.",
-                "3f2a",
+                "3f2a9c1e",
             ),
             "answer": CommandEntry(
                 "reviews.cli:answer",
                 "Answer a question, or all of them in turn.",
-                "3f2a distinct --note 'two cups'",
+                "3f2a9c1e distinct --note 'two cups'",
             ),
             "export": CommandEntry(
                 "reviews.cli:export",
@@ -126,32 +126,32 @@ CHANGE: Table = {
             "history": CommandEntry(
                 "changes.cli.history:history",
                 "Show a memory's versions, with authors, reasons and sources.",
-                "3f2a --store store",
+                "3f2a9c1e --store store",
             ),
             "pin": CommandEntry(
                 "changes.cli.requests:pin",
                 "Pin a memory: it is not merged, replaced or retired.",
-                "3f2a --note 'a promise'",
+                "3f2a9c1e --note 'a promise'",
             ),
             "unpin": CommandEntry(
                 "changes.cli.requests:unpin",
                 "Unpin a memory: it may be merged, replaced and retired again.",
-                "3f2a",
+                "3f2a9c1e",
             ),
             "update": CommandEntry(
                 "changes.cli.requests:update",
                 "Give a memory a new text.",
-                "3f2a 'Ana lives in Porto.'",
+                "3f2a9c1e 'Ana lives in Porto.'",
             ),
             "retire": CommandEntry(
                 "changes.cli.requests:retire",
                 "Retire memories without replacing them.",
-                "3f2a 77c1 --reason invalid",
+                "3f2a9c1e 77c1d052 --reason invalid",
             ),
             "rate": CommandEntry(
                 "changes.cli.requests:rate",
                 "Record how often a memory was read, helped or misled.",
-                "3f2a --helpful 1",
+                "3f2a9c1e --helpful 1",
             ),
             "expire": CommandEntry(
                 "changes.cli.expire:expire",
@@ -178,7 +178,7 @@ CHANGE: Table = {
     "undo": CommandEntry(
         "changes.cli.undo:undo",
         "Undo a decision, and restore its memories.",
-        "3f2a --dry-run",
+        "3f2a9c1e --dry-run",
     ),
     "forget": CommandEntry(
         "forget.cli:forget",
@@ -386,12 +386,12 @@ MAINTAIN: Table = {
                 "--store store",
             ),
             "show": CommandEntry(
-                "dead_letters.cli:show", "Show everything about a dead letter.", "3f2a --value"
+                "dead_letters.cli:show", "Show everything about a dead letter.", "3f2a9c1e --value"
             ),
             "requeue": CommandEntry(
                 "dead_letters.cli:requeue",
                 "Publish their events and turns again, corrected or unchanged.",
-                "3f2a --with event.json",
+                "3f2a9c1e --with event.json",
             ),
             "drop": CommandEntry(
                 "dead_letters.cli:drop",
