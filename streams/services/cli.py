@@ -1,6 +1,7 @@
 """Commands that run as services on Kafka: extractor, deduplicator, writer, serve, consolidator."""
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
 import typer
@@ -75,7 +76,7 @@ def consolidator(
 
     settings = options.load(config, kafka__bootstrap=kafka, service__port=port, policy=policy)
     log = log_lines("consolidator")
-    asyncio.run(Consolidator(settings, report=log.info, warn=log.warning).run())
+    _work(Consolidator(settings, report=log.info, warn=log.warning).run(), log.error)
 
 
 def serve(
@@ -116,4 +117,13 @@ def _run(
     settings = options.load(config, kafka__bootstrap=kafka, service__port=port, **flags)
     log = log_lines(name)
     roles = Roles(name, extracts=extracts)
-    asyncio.run(Service(settings, roles, report=log.info, warn=log.warning).run())
+    _work(Service(settings, roles, report=log.info, warn=log.warning).run(), log.error)
+
+
+def _work(service: Coroutine[Any, Any, None], failed: Callable[[str], None]) -> None:
+    """Run a service until it is stopped; what ends it is also a line of its log."""
+    try:
+        asyncio.run(service)
+    except Exception as error:
+        failed(str(error))
+        raise

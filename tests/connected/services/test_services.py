@@ -670,6 +670,9 @@ def test_two_processes_need_an_index_that_both_can_reach(
 ) -> None:
     said = served.memsieve("service", service, code=2)
     assert "index.kind edge is for one process" in said
+    logged = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    assert logged[-1]["level"] == "error"
+    assert "index.kind edge is for one process" in logged[-1]["event"]
 
 
 def test_a_service_without_a_broker_is_told_how_to_name_one(tmp_path: Path) -> None:
