@@ -273,7 +273,8 @@ def test_a_letter_is_shown_with_all_it_came_with(memsieve: Memsieve, tmp_path: P
 def test_of_a_record_that_was_too_long_to_keep_the_first_part_is_there(
     memsieve: Memsieve, tmp_path: Path
 ) -> None:
-    run(memsieve, tmp_path, "long.jsonl", "x" * 9_000_000)
+    row = json.dumps({"scope": "acme/ana", "text": "Ana likes tea."})
+    run(memsieve, tmp_path, "long.jsonl", row, "x" * 9_000_000)
     [letter] = listed(memsieve)
     told = letters(memsieve, "show", letter["id"]).out
     assert "9,000,000 bytes, of which 8,388,608 were kept" in told

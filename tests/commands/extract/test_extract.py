@@ -323,7 +323,7 @@ take brass lantern: Taken.
         (("--out", "events.jsonl.gz"), "name it without .gz"),
         (("--out", "turns.jsonl"), "turns.jsonl:1 is not an event"),
         (("--out", "nowhere/events.jsonl"), "nowhere/events.jsonl cannot be written"),
-        (("--rejects", "."), ". cannot be written"),
+        (("--rejects", "."), "--rejects .: it is a directory; name another file"),
         (("--rejects", "turns.jsonl"), "turns.jsonl holds more than dead letters"),
         (("--llm",), "llm.base_url is not set"),
     ],
