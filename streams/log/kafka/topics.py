@@ -24,6 +24,7 @@ _REPLICAS_IN_SYNC = 2
 _FOREVER = -1
 _LOOKED_AT = {
     "cleanup.policy",
+    "max.compaction.lag.ms",
     "max.message.bytes",
     "message.timestamp.type",
     "min.insync.replicas",
@@ -37,13 +38,17 @@ _PAUSE_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class ClusterTopic:
-    """A topic as found in the cluster; `partitions` is 0 if it does not exist."""
+    """A topic as found in the cluster; `partitions` is 0 if it does not exist.
+
+    `problems` keep services from starting; `warnings` are settings that may lose what is late.
+    """
 
     name: str
     partitions: int
     replicas: int
     settings: Mapping[str, str]
     problems: Sequence[str]
+    warnings: Sequence[str]
 
 
 async def create(connection: Connection, partitions: int, replicas: int | None) -> list[str]:
@@ -120,7 +125,8 @@ def _found(
     replicas = min((len(partition["replicas"]) for partition in partitions), default=0)
     found = {key: value for key, value in settings.get(name, {}).items() if key in _LOOKED_AT}
     problems = list(_problems(topic, len(partitions), found, wanted))
-    return ClusterTopic(name, len(partitions), replicas, found, problems)
+    warnings = _warnings(found, settings_of(topic, replicas)) if partitions else []
+    return ClusterTopic(name, len(partitions), replicas, found, problems, warnings)
 
 
 def _problems(
@@ -146,6 +152,26 @@ def _problems(
     if int(settings.get("max.message.bytes", REQUEST_BYTES_MAX)) < wanted_size:
         problems.append(f"refuses large records: set max.message.bytes={REQUEST_BYTES_MAX}")
     return problems
+
+
+def _warnings(found: Mapping[str, str], wanted: Mapping[str, str]) -> list[str]:
+    """Return what may be lost by settings that `create` would make otherwise."""
+    warnings: list[str] = []
+    retention, lag, clock = "retention.ms", "max.compaction.lag.ms", "message.timestamp.type"
+    if 0 <= int(found.get(retention, _FOREVER)) < int(wanted[retention]):
+        kept = timedelta(milliseconds=int(found[retention]))
+        warnings.append(
+            f"what is not read within {kept} is lost: set {retention}={wanted[retention]}"
+        )
+    if lag in wanted and int(found.get(lag, wanted[lag])) > int(wanted[lag]):
+        warnings.append(
+            f"what is forgotten may stay for longer than a day: set {lag}={wanted[lag]}"
+        )
+    if clock in wanted and found.get(clock) != wanted[clock]:
+        warnings.append(
+            f"producers' clocks decide how long it is kept: set {clock}={wanted[clock]}"
+        )
+    return warnings
 
 
 def _require_partitions(

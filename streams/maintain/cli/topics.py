@@ -81,8 +81,9 @@ def _check(found: "list[ClusterTopic]", *, as_json: bool) -> None:
 
 
 def _show(topic: "ClusterTopic") -> None:
-    mark, style = ("!!", "red") if topic.problems else ("ok", "green")
+    mark, style = ("ok", "green") if not topic.warnings else ("! ", "yellow")
+    mark, style = ("!!", "red") if topic.problems else (mark, style)
     facts = f"{topic.partitions} partition(s), {topic.replicas} replica(s)"
     say(f"{mark}  {topic.name}: {facts if topic.partitions else 'not there'}", style=style)
-    for problem in topic.problems:
-        say(f"    {problem}")
+    for found in (*topic.problems, *topic.warnings):
+        say(f"    {found}")

@@ -69,6 +69,13 @@ async def settings(connection: Connection) -> dict[str, dict[str, str]]:
     return {one[3][prefix:]: {entry[0]: entry[1] for entry in one[4]} for one in found}
 
 
+async def warnings(connection: Connection) -> dict[str, list[str]]:
+    """Return what may be lost by topic; those that lose nothing are left out."""
+    found = await topics.inspect(connection)
+    prefix = len(connection.prefix)
+    return {one.name[prefix:]: list(one.warnings) for one in found if one.warnings}
+
+
 async def problems(connection: Connection, partitions: int | None = None) -> dict[str, list[str]]:
     """Return what is wrong by topic; those with which nothing is wrong are left out."""
     found = await topics.inspect(connection, partitions)
@@ -226,6 +233,34 @@ RIGHT: dict[str, Mapping[str, Made]] = {
 
 
 class TestInspect:
+    async def test_it_warns_of_settings_that_may_lose_what_is_late(
+        self, connection: Connection
+    ) -> None:
+        await topics.create(connection, partitions=2, replicas=1)
+        assert await warnings(connection) == {}
+
+    async def test_such_a_setting_is_named_with_the_usual_one(self, connection: Connection) -> None:
+        lagging = {**FOREVER, "max.compaction.lag.ms": "172800000"}
+        short = {**LARGE, "retention.ms": "60000", "message.timestamp.type": "LogAppendTime"}
+        clocked = {**LARGE, "retention.ms": "2592000000"}
+        changes = {
+            DECISIONS.name: Made(2, lagging),
+            EVENTS.name: Made(2, short),
+            TURNS.name: Made(2, clocked),
+        }
+        await make(connection, {**GOOD, **changes})
+        found = await warnings(connection)
+        assert await problems(connection) == {}
+        assert found[DECISIONS.name] == [
+            "what is forgotten may stay for longer than a day: set max.compaction.lag.ms=86400000"
+        ]
+        assert found[EVENTS.name] == [
+            "what is not read within 0:01:00 is lost: set retention.ms=2592000000"
+        ]
+        assert found[TURNS.name] == [
+            "producers' clocks decide how long it is kept: set message.timestamp.type=LogAppendTime"
+        ]
+
     @pytest.mark.parametrize(("changes", "expected"), WRONG.values(), ids=list(WRONG))
     async def test_it_tells_what_is_wrong_and_how_to_set_it_right(
         self,
