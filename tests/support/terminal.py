@@ -6,6 +6,7 @@ import select
 import signal
 import subprocess
 import time
+from contextlib import suppress
 
 
 class Terminal:
@@ -32,8 +33,15 @@ class Terminal:
         os.write(self._ours, keys.encode())
 
     def interrupt(self) -> None:
-        """Do what Ctrl-C does."""
-        self._process.send_signal(signal.SIGINT)
+        """Press Ctrl-C, and again if nothing happens.
+
+        Python notices a signal that comes just before it begins to read only with the next one.
+        """
+        for _ in range(5):
+            self._process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(3)
+                return
 
     def ended(self) -> int:
         try:
