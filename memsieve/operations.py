@@ -199,8 +199,8 @@ class Operations:
     ) -> str:
         """Return the memories that an agent needs, as a block of text for its prompt.
 
-        Without a query, the block shows up to `lasting` core and permanent memories and dangers, and
-        up to `recent` of the others, the newest first; with one, the `lasting + recent` memories
+        Without a query, the block shows up to `lasting` pinned, core and permanent memories and
+        dangers, and up to `recent` of the others, the newest first; with one, the `lasting + recent` memories
         nearest to it. It has at most `budget` tokens: what does not fit is left out and counted.
         `across` includes the scopes below `scope`; with it, `patterns` shows what many of them state
         in similar words. A memory that contradicts another live one is marked, with both dates. The

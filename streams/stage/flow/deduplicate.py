@@ -209,11 +209,9 @@ class Deduplicator:
         contents = {content_key(event.scope, event.text) for event in compared}
         names = {name for event in undecided for name in memories_named(event)}
         forgotten = await self._forgotten(events)
-        names.update(
-            own_memory_id(event)
-            for event in said
-            if event.scope in erasing or event.scope in forgotten or fork.forgotten(event.scope)
-        )
+        scopes = {event.scope for event in said}
+        buried = erasing | forgotten.keys() | set(filter(fork.forgotten, scopes))
+        names.update(own_memory_id(event) for event in said if event.scope in buried)
         seen = BatchKnowledge(
             decided=decided,
             contents=await self.index.with_content(list(contents)) if contents else {},
