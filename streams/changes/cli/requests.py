@@ -107,7 +107,10 @@ def distinct(
     note_: options.Note = "",
     asking: options.ChangeOptions,
 ) -> None:
-    """Say that two memories are both right: they are no longer in conflict, and never merged."""
+    """Keep two memories that are in conflict: both are right.
+
+    They are never merged, and not marked again while both keep their texts.
+    """
     source = asking.source()
     who = author_of(source.settings, asking.author)
     [one, two] = read(source, partial(_memories, identities=[identity, other]))
