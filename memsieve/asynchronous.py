@@ -232,6 +232,16 @@ class AsyncMemory:
         with translated():
             return decision_of(await store.retire(_id(memory_id), wish, retiring.reason))
 
+    async def distinct(
+        self, memory_id: str, other_id: str, *, author: str | None = None, note: str = ""
+    ) -> Decision:
+        """Keep two memories that are in conflict. See `Memory.distinct`."""
+        one, other = _id(memory_id), _id(other_id, "other_id")
+        store = await self._opened()
+        wish = _wish(store, author, note)
+        with translated():
+            return decision_of(await store.distinct(one, other, wish))
+
     async def rate(
         self,
         memory_id: str,

@@ -177,6 +177,13 @@ class AsyncHttpMemory(Caller):
         asked = valid(records.Retiring, {**_note(author, note), "reason": reason})
         return await self._changed("POST", _path(memory_id, "retire"), _given(asked))
 
+    async def distinct(
+        self, memory_id: str, other_id: str, *, author: str | None = None, note: str = ""
+    ) -> Decision:
+        """Keep two memories that are in conflict. See `Memory.distinct`."""
+        asked = valid(records.Telling, {**_note(author, note), "other_id": other_id})
+        return await self._changed("POST", _path(memory_id, "distinct"), _given(asked))
+
     async def rate(
         self,
         memory_id: str,

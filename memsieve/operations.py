@@ -84,6 +84,10 @@ class AsyncOperations(Protocol):
         note: str = "",
     ) -> Decision: ...
 
+    async def distinct(
+        self, memory_id: str, other_id: str, *, author: str | None = None, note: str = ""
+    ) -> Decision: ...
+
     async def rate(
         self,
         memory_id: str,
@@ -284,6 +288,16 @@ class Operations:
         return self._loop.run(
             self._memory.retire(memory_id, reason=reason, author=author, note=note)
         )
+
+    def distinct(
+        self, memory_id: str, other_id: str, *, author: str | None = None, note: str = ""
+    ) -> Decision:
+        """Keep two live memories of a scope that are in conflict: both are right.
+
+        They are no longer in conflict while both keep their texts, and never merged; an undo takes
+        that back.
+        """
+        return self._loop.run(self._memory.distinct(memory_id, other_id, author=author, note=note))
 
     def rate(
         self,

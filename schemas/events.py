@@ -29,6 +29,11 @@ class Seen(Record):
     memory_id: MemoryName
     content_key: ContentKey
 
+    @classmethod
+    def of(cls, memory: Memory) -> Self:
+        """Return a memory as it is."""
+        return cls(memory_id=memory.id, content_key=memory.content_key)
+
 
 class Remember(Record):
     """Something was learnt: decide whether it is new, known, or part of what is known.
@@ -81,7 +86,7 @@ class Remember(Record):
 
 
 class Answer(Record):
-    """Somebody has settled a review: what its newer memory is to its older one.
+    """Somebody says what the newer of two memories is to the older one, asked by a review or not.
 
     `author` says who. The partition's owner applies it to both as they are by then; where one is
     gone or says something else by now, the answer comes too late and changes nothing.
@@ -293,13 +298,10 @@ class DecidedEvent(Record):
 
 
 class Contradiction(Record):
-    """A memory that another one contradicts, at the version that was compared.
-
-    The version is negative where a person found both right.
-    """
+    """A memory that another one contradicts, at the version that was compared."""
 
     memory_id: MemoryName
-    version: int
+    version: Annotated[int, Field(ge=1)]
 
 
 class MemoryHistory(Record):

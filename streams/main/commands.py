@@ -148,6 +148,11 @@ CHANGE: Table = {
                 "Retire memories without replacing them.",
                 "3f2a9c1e 77c1d052 --reason invalid",
             ),
+            "distinct": CommandEntry(
+                "changes.cli.requests:distinct",
+                "Keep two memories that are in conflict: both are right.",
+                "3f2a9c1e 77c1d052 --note 'two offices'",
+            ),
             "rate": CommandEntry(
                 "changes.cli.requests:rate",
                 "Record how often a memory was read, helped or misled.",

@@ -457,6 +457,15 @@ def test_a_conflict_is_told_on_both_sides_until_one_of_them_is_changed(
         assert [len(kept.conflicts) for kept in memory.memories(ANA)] == [1, 1]
         assert f'in conflict with "{nine.text}" of 2026-03-01' in memory.recall(scope=ANA)
 
+        told = memory.distinct(nine.memory_id, eight.memory_id, author="cleo", note="two offices")
+        assert (told.kind, told.why) == ("revise", "cleo said that they state different facts")
+        assert [len(kept.conflicts) for kept in memory.memories(ANA)] == [0, 0]
+        again = memory.add("The office opens at 8 a.m.", scope=ANA)  # judged: contradicts nine
+        assert again.memory_id == eight.memory_id
+        assert [len(kept.conflicts) for kept in memory.memories(ANA)] == [0, 0]
+        memory.undo(told.id)
+        assert [len(kept.conflicts) for kept in memory.memories(ANA)] == [1, 1]
+
         memory.update(nine.memory_id, "The office is in Bonn.")
         assert memory.get(eight.memory_id).conflicts == ()
         assert not any(found.conflicts for found in memory.search("office", scope=ANA))

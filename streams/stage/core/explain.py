@@ -116,7 +116,7 @@ def _answered(event: Answer, reason: Reason) -> str:
         event.review_id, event.verdict, event.newer.memory_id, event.author
     ):
         return f"{event.author} asked for this update{late}"
-    return f"{event.author} answered that {_ANSWER[event.verdict]}{late}"
+    return f"{event.author} said that {_ANSWER[event.verdict]}{late}"
 
 
 _ANSWER: Mapping[str, str] = {
@@ -161,6 +161,8 @@ def outcome(decision: Decision) -> str:
         case Reinforce():
             times = decision.memory.observation_count
             return f"memory {decision.memory.id} was seen once more, {times} times in total"
+        case Revise(event=Answer()):
+            return f"memories {' and '.join(one.memory.id for one in decision.memories)} both stay"
         case Revise() | Erase():
             return "; ".join(_revised(one.memory) for one in decision.memories)
         case Forward():

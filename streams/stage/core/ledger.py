@@ -25,7 +25,7 @@ from schemas.decisions import (
     Revision,
     Verdict,
 )
-from schemas.events import Answer, Remember, Undo
+from schemas.events import Remember, Undo
 from schemas.memories import Memory, Standing, Superseded, Target
 from streams.model.embedding import Vector, unpack
 from streams.model.identity import content_key, event_key
@@ -99,8 +99,7 @@ def effects(decision: Decision) -> list[Effect]:
                 )
             ]
         case Revise():
-            found = [_revised(one, _decided(decision)) for one in decision.memories]
-            return [replace(one, contradicted=_settled(one.memory, decision)) for one in found]
+            return [_revised(one, _decided(decision)) for one in decision.memories]
         case Erase():
             return [_restated(one, _decided(decision)) for one in decision.memories]
 
@@ -249,17 +248,11 @@ def _conflicting(before: StoredMemory, effect: StoredMemory) -> tuple[tuple[Memo
     """Return what a memory contradicts after an effect that leaves its text."""
     if not effect.contradicted:
         return before.contradicted
-    known = {_link(one): one for one in before.contradicted}
-    for one in effect.contradicted:
-        known.pop(_link(one), None)
-        known[_link(one)] = one
-    return tuple(known.values())[-CONTRADICTED_MAX:]
-
-
-def _link(contradicted: tuple[MemoryId, int]) -> tuple[MemoryId, bool]:
-    """Return what a later link replaces: that of the same memory and sort, found or settled."""
-    identity, version = contradicted
-    return identity, version < 0
+    known = dict(before.contradicted)
+    for identity, version in effect.contradicted:
+        known.pop(identity, None)
+        known[identity] = version
+    return tuple(known.items())[-CONTRADICTED_MAX:]
 
 
 def _whole(after: StoredMemory) -> StoredMemory:
@@ -367,14 +360,6 @@ def _contradicted(decision: Change) -> tuple[tuple[MemoryId, int], ...]:
         if near.verdict is Verdict.CONTRADICTS and near.memory_id != decision.memory.id
     )
     return tuple(found)[:CONTRADICTED_MAX]
-
-
-def _settled(memory: Memory, decision: Revise) -> tuple[tuple[MemoryId, int], ...]:
-    """Return the memories that an answer found right beside this one, as StoredMemory has them."""
-    if not isinstance(decision.event, Answer):
-        return ()
-    others = (one.memory for one in decision.memories if one.memory.id != memory.id)
-    return tuple((other.id, -other.version) for other in others)
 
 
 def _decided(decision: Change | Revision) -> _Decisions:

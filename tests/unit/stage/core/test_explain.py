@@ -237,12 +237,12 @@ def test_every_reason_has_a_clause_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("verdict", "reason", "told"),
     [
-        ("same", Reason.ANSWERED, "june answered that both say the same"),
-        ("contradicts", Reason.ANSWERED, "june answered that the newer contradicts the older"),
+        ("same", Reason.ANSWERED, "june said that both say the same"),
+        ("contradicts", Reason.ANSWERED, "june said that the newer contradicts the older"),
         (
             "distinct",
             Reason.ANSWERED_TOO_LATE,
-            "june answered that they state different facts, but the memories have changed since",
+            "june said that they state different facts, but the memories have changed since",
         ),
     ],
 )
