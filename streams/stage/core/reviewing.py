@@ -74,7 +74,7 @@ def answered(
             both = [Revised(memory=next_version(one.memory)) for one in (newer, older)]
             return revise(case, Reason.ANSWERED, both)
         case "same" | "refined-by" | "refines":
-            memory = survivorship.united(survivor, retired)
+            memory = survivorship.united(survivor, retired, case.now)
         case "contradicts":
             memory = next_version(survivor)
     if retired.pinned or stays.vector is None:

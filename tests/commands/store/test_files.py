@@ -439,6 +439,9 @@ def test_a_time_that_cannot_be_replaces_nothing_and_keeps_nothing_from_being_rep
     for odd in ("0001-01-01", "9999-12-31"):
         assert kept("default", (likes, "2026-03-01"), (hates, odd)) == {likes, hates}
         assert kept("default", (likes, odd), (hates, "2026-03-01")) == {hates}
+        again = ((likes, "2026-03-01"), (likes, odd))
+        assert kept("default", *again, (hates, "2026-02-01")) == {likes}
+        assert kept("default", *again, (hates, "2026-04-01")) == {hates}
         named = {"memory_id": "coffee"}
         assert likes in kept("default", (likes, "2026-03-01"), (hates, odd), **named)
         assert kept("default", (likes, odd), (hates, "2026-03-01"), **named) == {hates}
