@@ -60,6 +60,31 @@ def test_a_recall_where_nothing_is_kept_says_so_beside_the_block(
     assert caplog.messages == [f"scope {BEN} has no memories; others have: {ANA}"]
 
 
+def test_the_only_scope_need_not_be_named(memory: Memory) -> None:
+    for asked in (lambda: memory.search("where does Ana live?"), memory.recall):
+        with pytest.raises(InvalidRequest, match=r"^no scope has memories yet: add some first$"):
+            asked()
+    memory.add(LYON, scope=ANA)
+    assert [one.text for one in memory.search("where does Ana live?")] == [LYON]
+    assert memory.recall() == memory.recall(scope=ANA)
+    memory.add(BEES, scope=BEN)
+    for asked in (lambda: memory.search("where does Ana live?"), memory.recall):
+        with pytest.raises(InvalidRequest) as refused:
+            asked()
+        assert f"{refused.value}" == f"name one of 2 scopes with scope=, such as {ANA}, {BEN}"
+        assert refused.value.field == "scope"
+
+
+def test_a_search_of_a_scope_without_memories_names_others(
+    memory: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory.add(LYON, scope=ANA)
+    with caplog.at_level("INFO", "memsieve"):
+        assert memory.search("where does Ana live?", scope=ANA)
+        assert memory.search("where does Ana live?", scope=BEN) == []
+    assert caplog.messages == [f"scope {BEN} has no memories; others have: {ANA}"]
+
+
 @pytest.mark.parametrize("index", ["exact", "edge"])
 def test_what_is_told_is_decided_found_explained_changed_and_forgotten(
     tmp_path: Path, index: str

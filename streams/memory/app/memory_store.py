@@ -209,6 +209,17 @@ class MemoryStore:
         async with self._gate.shared():
             return await self._held.loading.search(asked)
 
+    async def only_scope(self) -> ScopeName:
+        """Return the only scope that has memories. Raises UsageError if there are several, or none."""
+        async with self._gate.shared():
+            return loading.only_scope(await self._held.loading.scopes(), loading.SCOPE_ARGUMENT)
+
+    async def hint(self, scope: ScopeName) -> str | None:
+        """Return what `hint_of` says where a search found nothing."""
+        async with self._gate.shared():
+            most = recalling.SUGGESTED_FROM_MAX
+            return await loading.hint_of(await self._index(), scope, scope.__eq__, most=most)
+
     async def recall(self, asked: recalling.RecallRequest) -> tuple[PromptBlock, str | None]:
         """Return a scope's block of memories for a prompt, and what `recalling.nothing` says."""
         async with self._gate.shared():

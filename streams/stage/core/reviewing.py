@@ -75,7 +75,7 @@ def answered(
             both = [right(one.memory, case.decision_id) for one in (newer, older)]
             return revise(case, Reason.ANSWERED, [Revised(memory=one) for one in both])
         case "same" | "refined-by" | "refines":
-            memory = survivorship.united(survivor, retired)
+            memory = survivorship.united(survivor, retired, case.now)
         case "contradicts":
             memory = next_version(survivor)
     if retired.pinned or stays.vector is None:
