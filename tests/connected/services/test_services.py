@@ -303,17 +303,34 @@ async def test_a_broker_that_restarts_is_waited_for(
     with installation.running("serve") as service:
         installation.memsieve("publish", str(first))
         await settled(installation, 50)
+        wait_until(lambda: "ready" in service.events, "it says that it is ready")
+        assert service.metric("memsieve_ready") == 1
         await asyncio.to_thread(own_broker.kill)
         wait_until(lambda: "kafka" in service.waits_for(), "it is not ready without its broker")
+        assert service.metric("memsieve_ready") == 0
         assert service.get("/live") == '{"live": true}'
+        wait_until(lambda: len(not_ready(service)) == 1, "the loss is logged")
+        assert "kafka: Kafka at" in not_ready(service)[0]
         await asyncio.to_thread(own_broker.restart)
         installation.memsieve("publish", str(second))
         await settled(installation, 100)
-        service.wait_until_ready()
+        wait_until(lambda: service.events.count("ready") == 2, "it says that it is ready again")
+        assert service.metric("memsieve_ready") == 1
+        assert len(not_ready(service)) == 1  # not once a probe
         assert service.stop() == 0
     decisions = installation.json("decisions")
     assert len(decisions) == 100
     once(decisions)
+
+
+def not_ready(service: Running) -> list[str]:
+    """Return the warnings of a service that it is not ready any more."""
+    lines = [json.loads(line) for line in service.said.splitlines() if line.startswith("{")]
+    return [
+        line["event"]
+        for line in lines
+        if line["level"] == "warning" and line["event"].startswith("not ready: ")
+    ]
 
 
 async def test_an_index_that_fails_is_waited_for(
