@@ -659,14 +659,24 @@ async def test_an_events_topic_that_was_made_anew_is_not_taken_for_the_old_one(
     assert "events up to 3 were decided on" in served.memsieve("service", "serve", code=6)
 
 
-async def test_doctor_waits_for_what_is_not_applied_yet(
+async def test_doctor_waits_for_what_is_not_applied_yet_and_says_who_would_do_it(
     shared: Installation, tmp_path: Path
 ) -> None:
+    """Services that are stopped are in order, so it only warns."""
+    shared.memsieve("publish", str(write_events(tmp_path / "events.jsonl", facts(7))))
+    with shared.running("writer") as writer:
+        writer.wait_until_ready()
+        said = shared.memsieve("check")
+        assert writer.stop() == 0
+    assert "!   groups  0 turns to extract from, 7 events to decide, 0 records to apply" in said
+    assert "nobody decides on events: start memsieve service deduplicator\n" in said
     with shared.running("deduplicator") as deduplicator:
-        shared.memsieve("publish", str(write_events(tmp_path / "events.jsonl", facts(7))))
         wait_until(lambda: deduplicator.metric("memsieve_decisions_total") == 7, "all are decided")
         said = shared.memsieve("check")
+        [groups] = [one for one in shared.json("check") if one["subject"] == "groups"]
     assert "0 events to decide, 10 records to apply" in said
+    assert groups["healthy"]
+    assert groups["warnings"] == ["nobody applies decisions: start memsieve service writer"]
     assert "10 records are still to be applied; not examined meanwhile" in said
 
 
