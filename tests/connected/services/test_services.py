@@ -680,6 +680,13 @@ async def test_doctor_waits_for_what_is_not_applied_yet_and_says_who_would_do_it
     assert "10 records are still to be applied; not examined meanwhile" in said
 
 
+def test_a_disk_that_is_nearly_full_is_no_place_for_an_index(served: Installation) -> None:
+    more = {"MEMSIEVE_RUN__FREE_DISK_BYTES_MIN": str(10**18)}
+    full = Installation(served.directory, {**served.variables, **more})
+    said = full.memsieve("service", "serve", code=3)
+    assert "memsieve: the disk of memsieve-store is nearly full" in said
+
+
 def test_a_wrong_layout_is_refused_in_one_line(
     tmp_path: Path, kafka_bootstrap: str, topic_prefix: str
 ) -> None:
