@@ -7,14 +7,13 @@ from schemas.decisions import Change, Ignore, Revision, kind_of
 from schemas.topics import DECISIONS
 from streams.model.identity import event_key
 from streams.model.neighbours import KnownEvent
-from streams.model.ports import Log, LogRecord, Lookup
+from streams.model.ports import Log, LogRecord, Lookup, pages
 from streams.stage.flow.decisions import (
     CONTENT_KEY_HEADER,
     DECISION_ID_HEADER,
     KIND_HEADER,
     CountedDecision,
     DecisionsReader,
-    pages,
 )
 
 _IGNORE = kind_of(Ignore).encode()
@@ -61,7 +60,7 @@ class DecidedInPartition:
 
     async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, KnownEvent]:
         start = self._reader.reached.offset
-        async for records in pages(self._log, self._partition, start, self.end):
+        async for records in pages(self._log, DECISIONS.name, self._partition, start, self.end):
             for one in self._reader.window(records):
                 self._note(one)
         return {identity: self._known[identity] for identity in ids if identity in self._known}

@@ -25,7 +25,7 @@ from streams.model.fences import BEGINNING, ReadPosition
 from streams.model.identity import named_memory_id
 from streams.model.neighbours import StoredMemory
 from streams.model.policy import Policy
-from streams.model.ports import Log, LogRecord, NoStore, SearchableLog
+from streams.model.ports import PAGE, Log, LogRecord, NoStore, SearchableLog, pages
 from streams.model.scope import partition_of
 from streams.stage.core.ledger import MissingTarget, advance, effects, fold, memory_of
 from streams.stage.flow.decisions import (
@@ -46,7 +46,6 @@ from streams.store.world.store_directory import StoreDirectory
 
 _Found = TypeVar("_Found")
 
-_PAGE = 500
 Identified: TypeAlias = Literal["decision", "event", "memory"]
 """What an id can name."""
 
@@ -59,15 +58,6 @@ _IDS: Mapping[Identified, str] = {
 
 class AmbiguousPrefix(Exception):
     """Several things have the given id, or one that starts with it."""
-
-
-async def pages(
-    log: Log, topic: str, partition: int, offset: int = 0
-) -> AsyncIterator[list[LogRecord]]:
-    """Yield a partition's records from an offset to the end, in pages."""
-    while page := await log.read(topic, partition, offset, _PAGE):
-        yield page
-        offset = page[-1].offset + 1
 
 
 async def records(log: Log, topic: str) -> AsyncIterator[LogRecord]:
@@ -146,7 +136,7 @@ class StoreReader:
 
         They are those before an offset and, if a scope is named, on its events.
         """
-        back = max(count, _PAGE)
+        back = max(count, PAGE)
         while True:
             offset = max(0, end - back)
             start = ReadPosition(offset, await epoch_at(self._log, partition, offset))
@@ -164,14 +154,11 @@ class StoreReader:
         scope: ScopeName | None = None,
     ) -> AsyncIterator[LoggedDecision]:
         reader = DecisionsReader(start)
-        async for page in pages(self._log, DECISIONS.name, partition, start.offset):
-            before = [record for record in page if end is None or record.offset < end]
-            for logged in reader.window(before if scope is None else _of_scope(before, scope)):
+        async for page in pages(self._log, DECISIONS.name, partition, start.offset, end):
+            for logged in reader.window(page if scope is None else _of_scope(page, scope)):
                 yield LoggedDecision(
                     partition, logged.position.offset, logged.decision, logged.holed
                 )
-            if len(before) < len(page):
-                return
 
     async def memories(self) -> list[Memory]:
         """Return every memory that the decisions add up to, retired ones included.
