@@ -38,7 +38,7 @@ class LazyGroup(TyperGroup):
             with formatter.section(title):
                 formatter.write_dl(
                     [
-                        (name, TyperCommand(name, help=entry.summary).get_short_help_str(width))
+                        (name, TyperCommand(name, help=entry.help).get_short_help_str(width))
                         for name, entry in table.items()
                     ]
                 )
@@ -73,7 +73,7 @@ class _Loaded(UserDict[str, Any]):
                 path,
                 {"Commands": found.commands},
                 name=name,
-                help=found.summary,
+                help=found.help,
                 no_args_is_help=True,
                 rich_markup_mode=None,
             )

@@ -170,6 +170,23 @@ class Log(Protocol):
         ...
 
 
+PAGE = 500
+"""How many records are read at once where all are read."""
+
+
+async def pages(
+    log: Log, topic: str, partition: int, start: int = 0, end: int | None = None
+) -> AsyncIterator[list[LogRecord]]:
+    """Yield a partition's records from `start` to before `end`, or to the last, page by page."""
+    while end is None or start < end:
+        limit = PAGE if end is None else min(PAGE, end - start)
+        records = await log.read(topic, partition, start, limit)
+        if not records:
+            return
+        yield [record for record in records if end is None or record.offset < end]
+        start = records[-1].offset + 1
+
+
 @dataclass(frozen=True)
 class HandledBatch:
     """The result of handling a batch of records, before anything is committed.

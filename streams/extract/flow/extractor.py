@@ -41,12 +41,12 @@ from streams.model.ports import (
     OutgoingRecord,
     Poison,
     Unreachable,
+    pages,
 )
 from streams.stage.flow.dead_letters import ORIGIN_HEADER, dead_letter, letter_record
 from streams.stage.flow.incoming import addressed, forwarded, misrouted, read
 
 EXTRACTOR_GROUP = "memsieve-extractor"
-_PAGE = 500
 
 
 @dataclass
@@ -173,12 +173,11 @@ class Extractor:
         """Read back as many turns as later turns may refer to."""
         window = Window(self._earlier_turns)
         at = max(position - REACH, await self._log.beginning(TURNS.name, partition))
-        while at < position and (page := await self._log.read(TURNS.name, partition, at, _PAGE)):
+        async for page in pages(self._log, TURNS.name, partition, at, position):
             for record in page:
                 turn = read(record, TURN, likely="turn")
-                if record.offset < position and isinstance(turn, Turn):
+                if isinstance(turn, Turn):
                     window.add(record.offset, turn)
-            at = page[-1].offset + 1
         return window
 
     def _read(

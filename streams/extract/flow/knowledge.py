@@ -12,11 +12,10 @@ from schemas.turns import Turn
 from streams.extract.core.notes import Notes
 from streams.extract.core.synthesis import event_id_of
 from streams.model.identity import decision_id
-from streams.model.ports import Index, Log, LogRecord, NotYet, Transient
+from streams.model.ports import Index, Log, LogRecord, NotYet, Transient, pages
 from streams.stage.flow.dead_letters import ORIGIN_HEADER
 from streams.stage.flow.takeover import applied
 
-_PAGE = 500
 _FROM_A_TURN = f"{TURNS.name}/".encode()
 
 
@@ -55,9 +54,8 @@ class Knowledge:
         if end - at >= self._limits.undecided_max:
             raise Transient(_behind(end - at))
         self._waiting.clear()
-        while at < end and (page := await self._log.read(EVENTS.name, self._partition, at, _PAGE)):
+        async for page in pages(self._log, EVENTS.name, self._partition, at):
             self._waiting += [(r.offset, event) for r in page if (event := _of_a_turn(r))]
-            at = page[-1].offset + 1
 
     async def settle(self) -> None:
         """Drop the events that the index now has. Raises NotYet if it is far behind."""

@@ -7,7 +7,7 @@ from schemas.decisions import Change, Decision, Ignore, Revision, kind_of
 from schemas.topics import DECISIONS
 from streams.model.identity import event_key
 from streams.model.neighbours import KnownEvent
-from streams.model.ports import Log, LogRecord, Lookup
+from streams.model.ports import Log, LogRecord, Lookup, pages
 from streams.stage.core.ledger import restated
 from streams.stage.flow.decisions import (
     CONTENT_KEY_HEADER,
@@ -16,7 +16,6 @@ from streams.stage.flow.decisions import (
     RESTATED_ID_HEADER,
     CountedDecision,
     DecisionsReader,
-    pages,
     read_decision,
 )
 
@@ -78,7 +77,7 @@ class DecidedInPartition:
 
     async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, KnownEvent]:
         start = self._reader.reached.offset
-        async for records in pages(self._log, self._partition, start, self.end):
+        async for records in pages(self._log, DECISIONS.name, self._partition, start, self.end):
             for one in self._reader.window(records):
                 self._note(one)
         return {identity: self._known[identity] for identity in ids if identity in self._known}

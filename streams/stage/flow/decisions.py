@@ -18,7 +18,7 @@ from schemas.outcomes import DeadLetter, Stage
 from schemas.topics import DECISIONS
 from streams.model.fences import BEGINNING, Epoch, ReadPosition, admits
 from streams.model.identity import event_key
-from streams.model.ports import Fatal, Log, LogRecord, OutgoingRecord, Poison
+from streams.model.ports import PAGE, Fatal, Log, LogRecord, OutgoingRecord, Poison, pages
 from streams.stage.core.ledger import quoted, restated, touched
 from streams.stage.flow.dead_letters import dead_letter
 
@@ -53,7 +53,6 @@ INDEXED = {
 }
 """The headers that a log with lookup should index."""
 
-_PAGE = 500
 _SEPARATOR = "\x1f"
 _EPOCH = re.compile(r"([0-9]{1,19})/(.+)")
 
@@ -250,32 +249,26 @@ def read_decision(record: LogRecord) -> Decision:
     return decision
 
 
-async def pages(
-    log: Log, partition: int, start: int, end: int
-) -> AsyncIterator[Sequence[LogRecord]]:
-    """Yield the records of a partition of decisions from `start` to before `end`, page by page."""
-    while start < end and (
-        records := await log.read(DECISIONS.name, partition, start, min(_PAGE, end - start))
-    ):
-        yield [record for record in records if record.offset < end]
-        start = records[-1].offset + 1
-
-
 async def epoch_at(log: Log, partition: int, offset: int) -> Epoch | None:
-    """Return the newest fence before an offset by reading backwards; None if there is none."""
-    beginning = await log.beginning(DECISIONS.name, partition)
-    end = offset
-    while end > beginning:
-        start = max(beginning, end - _PAGE)
-        reader = DecisionsReader(ReadPosition(start))
-        async for records in pages(log, partition, start, end):
-            for record in records:
-                if FENCE_HEADER in dict(record.headers):
-                    reader.sort(record)
+    """Return the newest fence before an offset; None if there is none."""
+    async for records in backwards(log, partition, offset):
+        reader = DecisionsReader()
+        for record in records:
+            if FENCE_HEADER in dict(record.headers):
+                reader.sort(record)
         if reader.reached.epoch is not None:
             return reader.reached.epoch
-        end = start
     return None
+
+
+async def backwards(log: Log, partition: int, end: int) -> AsyncIterator[list[LogRecord]]:
+    """Yield the records of a partition of decisions before `end`, the last page first."""
+    beginning = await log.beginning(DECISIONS.name, partition)
+    while end > beginning:
+        start = max(beginning, end - PAGE)
+        found = pages(log, DECISIONS.name, partition, start, end)
+        yield [record async for records in found for record in records]
+        end = start
 
 
 def _read_fence(record: LogRecord, owner: bytes | None) -> Fence:

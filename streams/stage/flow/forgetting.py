@@ -9,10 +9,10 @@ from schemas.decisions import Change, Decision, Erase, Fence, Marker, OnEvent
 from schemas.events import Forget, Remember
 from schemas.topics import DECISIONS, EVENTS
 from streams.model.identity import decision_id, memory_id, republished_id
-from streams.model.ports import Log, LogRecord
+from streams.model.ports import Log, LogRecord, pages
 from streams.model.screening import was_screened
 from streams.stage.core.tombstones import TombstoneKey, without
-from streams.stage.flow.decisions import CountedDecision, pages
+from streams.stage.flow.decisions import CountedDecision
 
 _GAP_MAX = 64
 """The largest gap between two wanted records that is read through: cheaper than another request."""
@@ -116,7 +116,7 @@ async def _at(log: Log, partition: int, offsets: Sequence[int]) -> AsyncIterator
     """Yield the decisions at ascending offsets that still exist."""
     wanted = set(offsets)
     for first, last in _runs(offsets):
-        async for records in pages(log, partition, first, last + 1):
+        async for records in pages(log, DECISIONS.name, partition, first, last + 1):
             for record in records:
                 if record.offset in wanted and record.value is not None:
                     yield record

@@ -13,6 +13,7 @@ from schemas.events import Event, Forget
 from schemas.topics import DEAD_LETTERS, DECISIONS, EVENTS, REVIEWS
 from streams.model.fences import ReadPosition
 from streams.model.ports import (
+    PAGE,
     UNFOLLOWED,
     Clock,
     DecidedEvents,
@@ -44,8 +45,6 @@ from streams.stage.flow.incoming import (
     screen,
 )
 from streams.stage.flow.takeover import DEDUPLICATOR_GROUP, Claim, applied, take_over
-
-_PAGE = 500
 
 
 @dataclass(frozen=True)
@@ -222,7 +221,7 @@ class PartitionOwner:
             reader = DecisionsReader(ReadPosition(owned.next, owned.claim.epoch))
             while reader.reached.offset <= own[-1]:
                 start = reader.reached.offset
-                for record in await self.log.read(DECISIONS.name, partition, start, _PAGE):
+                for record in await self.log.read(DECISIONS.name, partition, start, PAGE):
                     if record.offset <= own[-1]:
                         reader.sort(record)
                 if reader.reached.offset == start:

@@ -1,6 +1,5 @@
 """Partition takeover: what the owner must read from the log before its first decision."""
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from schemas.base import ModelId
@@ -8,6 +7,7 @@ from schemas.decisions import Change
 from schemas.topics import DECISIONS, EVENTS
 from streams.model.fences import Epoch, ReadPosition
 from streams.model.ports import (
+    PAGE,
     UNFOLLOWED,
     CommittedOffset,
     Fatal,
@@ -15,6 +15,7 @@ from streams.model.ports import (
     Log,
     PartitionLevel,
     Transient,
+    pages,
 )
 from streams.stage.core.brake import WINDOW, counts
 from streams.stage.core.ledger import embeddings
@@ -22,15 +23,14 @@ from streams.stage.core.overlay import Overlay
 from streams.stage.flow.decisions import (
     DecisionsReader,
     LoggedFence,
+    backwards,
     epoch_at,
     fence_record,
     is_decision,
-    pages,
     read_decision,
 )
 
 DEDUPLICATOR_GROUP = "memsieve-deduplicator"
-_READ = 500
 
 
 @dataclass(frozen=True)
@@ -125,24 +125,12 @@ async def require_model(log: Log, model: ModelId) -> None:
 
 
 async def _newest_model(log: Log, partition: int) -> ModelId | None:
-    """Return the model of the newest vector in the decisions, by reading backwards."""
-    beginning = await log.beginning(DECISIONS.name, partition)
-    end = await log.end(DECISIONS.name, partition)
-    while end > beginning:
-        start = max(beginning, end - _READ)
-        models = [model async for model in _models(log, partition, start, end)]
-        if models:
-            return models[-1]
-        end = start
+    """Return the model of the newest vector in the decisions; None if they have none."""
+    async for records in backwards(log, partition, await log.end(DECISIONS.name, partition)):
+        for record in filter(is_decision, reversed(records)):
+            if made := embeddings(read_decision(record)):
+                return made[-1].model
     return None
-
-
-async def _models(log: Log, partition: int, start: int, end: int) -> AsyncIterator[ModelId]:
-    """Yield the models of the vectors in the decisions between two offsets."""
-    async for records in pages(log, partition, start, end):
-        for decision in (read_decision(record) for record in records if is_decision(record)):
-            for embedding in embeddings(decision):
-                yield embedding.model
 
 
 async def _require_fence(log: Log, epoch: Epoch, partition: int, who: str) -> None:
@@ -205,7 +193,7 @@ async def _changes(log: Log, partition: int, start: int, until: int) -> list[Cha
     """Return the changes between two offsets that count and that the brake considers."""
     reader = DecisionsReader(ReadPosition(start, await epoch_at(log, partition, start)))
     changes: list[Change] = []
-    async for records in pages(log, partition, start, until):
+    async for records in pages(log, DECISIONS.name, partition, start, until):
         decisions = [one.decision for one in reader.window(records)]
         changes += [one for one in decisions if isinstance(one, Change) and counts(one)]
     return changes
@@ -217,7 +205,7 @@ async def _follow(
     """Read up to this owner's fence. The first append shows what comes after it."""
     while reader.reached.offset <= until.offset:
         start = reader.reached.offset
-        records = await log.read(DECISIONS.name, partition, start, _READ)
+        records = await log.read(DECISIONS.name, partition, start, PAGE)
         if not records:
             raise Transient(f"{DECISIONS.name}/{partition} does not show what was appended yet")
         window = reader.window([record for record in records if record.offset <= until.offset])

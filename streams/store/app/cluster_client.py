@@ -12,13 +12,12 @@ from schemas.topics import DECISIONS, EVENTS
 from streams.clock.stopwatch import countdown, time_limit
 from streams.model.fences import ReadPosition
 from streams.model.identity import decision_id
-from streams.model.ports import Index, Log, Unreachable
+from streams.model.ports import Index, Log, Unreachable, pages
 from streams.stage.flow.decisions import DecisionsReader, epoch_at
 from streams.stage.flow.takeover import applied
 from streams.store.app.client import ATTEMPTS, Response, is_again, record_of
 
 _LOOK_SECONDS = 0.2
-_PAGE = 500
 _APPLY_SECONDS = 30.0
 """How long the writers may take to apply what was decided."""
 
@@ -166,7 +165,7 @@ class PublishedEvents:
             start = self._since[partition]
             epoch = await epoch_at(self._log, partition, start)
             reader = self._readers[partition] = DecisionsReader(ReadPosition(start, epoch))
-        while page := await self._log.read(DECISIONS.name, partition, reader.reached.offset, _PAGE):
+        async for page in pages(self._log, DECISIONS.name, partition, reader.reached.offset):
             for logged in reader.window(page):
                 self._take(logged.decision)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from itertools import groupby
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from schemas.base import MemoryId
 from schemas.codec import DECISION
@@ -25,13 +25,11 @@ from streams.model.fences import Epoch
 from streams.model.observed import is_unlikely
 from streams.model.policy import Policy
 from streams.model.ports import (
-    Clock,
     Embedder,
     Fatal,
     Index,
     Log,
     LogRecord,
-    OutgoingRecord,
     Process,
     Source,
 )
@@ -54,6 +52,9 @@ from streams.store.app.setting_groups import IndexSettings, LogSettings
 from streams.store.app.settings import InvalidSettings, Settings
 from streams.store.core.figures import Figures
 from streams.store.world.store_directory import StoreDirectory, StoreManifest
+
+if TYPE_CHECKING:
+    from streams.store.world.log_lines import DecisionLines
 
 _NOT_COMPARED = {
     Reason.SAME_EVENT,
@@ -116,37 +117,23 @@ class RunTally:
             )
 
 
+@dataclass(frozen=True)
 class EmbeddedPipeline:
-    """Takes rows in, decides on them and applies the decisions, batch by batch.
+    """Takes rows in, decides on them and applies the decisions, batch by batch."""
 
-    `index` holds the memories, `judging` the judges.
-    """
+    log: LocalBroker
+    owners: Sequence[Consumer]
+    writers: Sequence[Consumer]
+    index: Index
+    judging: Judging
+    watched: "_Watched"
+    batch_records: int
+    require_space: Callable[[], None]
+    foresight: Prefetcher
 
-    def __init__(
-        self,
-        log: LocalBroker,
-        owners: Sequence[Consumer],
-        writers: Sequence[Consumer],
-        index: Index,
-        judging: Judging,
-        watched: "_Watched",
-        *,
-        batch_records: int,
-        require_space: Callable[[], None],
-        clock: Clock,
-        foresight: Prefetcher,
-    ) -> None:
-        self._log = log
-        self._owners = owners
-        self._writers = writers
-        self._batch_records = batch_records
-        self._require_space = require_space
-        self._clock = clock
-        self._foresight = foresight
-        self._watched = watched
-        self.index = index
-        self.judging = judging
-        self.tally = watched.tally
+    @property
+    def tally(self) -> RunTally:
+        return self.watched.tally
 
     async def recover(self) -> int:
         """Finish what an earlier process left undone; return the number of rows."""
@@ -165,31 +152,33 @@ class EmbeddedPipeline:
         `progress` receives the number of rows done since its last call. Reported rows are durable:
         the next run of the source continues behind them, or finds them already decided.
         """
-        before = await self._log.mark(source.name) if source.resumable else None
+        before = await self.log.mark(source.name) if source.resumable else None
         rows = source.lines(None if before is None or before.complete else before)
-        partitions = await self._log.partitions(EVENTS.name)
+        partitions = await self.log.partitions(EVENTS.name)
         last = 0
         published = partial(
-            records_of, source=source, mapping=mapping, partitions=partitions, clock=self._clock
+            records_of, source=source, mapping=mapping, partitions=partitions, clock=SystemClock()
         )
-        coming = batches(rows, published, records_max=self._batch_records)
-        async with aclosing(ahead(coming, self._foresight.prefetch)) as foreseen:
+        coming = batches(rows, published, records_max=self.batch_records)
+        async with aclosing(ahead(coming, self.foresight.prefetch)) as foreseen:
             async for batch, records in foreseen:
-                self._require_space()
+                self.require_space()
                 last = batch[-1].number
-                noted = with_ingestion_time(records, self._clock.now())
-                await self._log.ingest(noted, source.name, source.mark(last, complete=False))
+                noted = with_ingestion_time(records, SystemClock().now())
+                await self.log.ingest(noted, source.name, source.mark(last, complete=False))
                 self.tally.rows += len(batch)
                 self.tally.dead_letters += sum(r.topic != EVENTS.name for r in records)
                 await self._work()
                 progress(len(batch))
-        await self._log.ingest([], source.name, source.mark(last, complete=True))
+        await self.log.ingest([], source.name, source.mark(last, complete=True))
 
-    async def take(self, records: Sequence[OutgoingRecord]) -> list[Decision]:
+    async def take(self, events: Sequence[Event]) -> list[Decision]:
         """Decide on events that are in no file, and apply the decisions; return them."""
-        self._require_space()
-        with self._watched.listening() as heard:
-            offsets = await self._log.append(with_ingestion_time(records, self._clock.now()))
+        self.require_space()
+        partitions = await self.log.partitions(EVENTS.name)
+        records = [record_of(event, partitions) for event in events]
+        with self.watched.listening() as heard:
+            offsets = await self.log.append(with_ingestion_time(records, SystemClock().now()))
             self.tally.rows += len(records)
             await self._work()
         on = {(one.source.partition, one.source.offset): one for one in heard}
@@ -208,62 +197,48 @@ class EmbeddedPipeline:
             raise Fatal("something was forgotten before that place: decide again from the first")
         for partition, taken in groupby(decided, key=lambda one: one[0].partition):
             records = list(taken)
-            partitions = await self._log.partitions(EVENTS.name)
-            end = await self._log.end(DECISIONS.name, partition)
+            partitions = await self.log.partitions(EVENTS.name)
+            end = await self.log.end(DECISIONS.name, partition)
             fence = fence_record(token, partition, partitions, end)
-            [offset] = await self._log.append([fence])
+            [offset] = await self.log.append([fence])
             epoch = Epoch(offset, token)
-            await self._log.append(
+            await self.log.append(
                 [decision_record(d, DECISION.encode(d), partition, epoch) for _, d in records]
             )
-            await self._log.mirror([record for record, _ in records])
+            await self.log.mirror([record for record, _ in records])
 
     async def replay(self, records: Sequence[LogRecord]) -> None:
         """Decide on another log's events, at the same offsets."""
-        self._require_space()
-        await self._log.mirror(records)
+        self.require_space()
+        await self.log.mirror(records)
         await self._work()
 
     async def metrics(self) -> dict[str, Any]:
         """Return the figures of this run so far."""
-        return self._watched.figures.as_json(await self.index.count())
-
-    async def partitions(self) -> int:
-        """Return the number of partitions of events."""
-        return await self._log.partitions(EVENTS.name)
+        return self.watched.figures.as_json(await self.index.count())
 
     async def reached(self, partition: int) -> int:
         """Return the offset behind the last event taken in."""
-        return await self._log.end(EVENTS.name, partition)
+        return await self.log.end(EVENTS.name, partition)
 
     async def _work(self) -> None:
         """Alternate between deciding and applying, since an owner may wait for its writer."""
-        for owner, writer in zip(self._owners, self._writers, strict=True):
-            while await owner.step(self._batch_records):
-                await writer.drain(self._batch_records)
+        for owner, writer in zip(self.owners, self.writers, strict=True):
+            while await owner.step(self.batch_records):
+                await writer.drain(self.batch_records)
 
     async def _apply(self) -> None:
-        for writer in self._writers:
-            await writer.drain(self._batch_records)
-
-
-class _Observer(Protocol):
-    def took(self, seconds: float) -> None: ...
-    def decided(self, decisions: Sequence[Decision]) -> None: ...
-    def rebuilt(self, memories: int, seconds: float) -> None: ...
-
-
-class _Lines(_Observer, Protocol):
-    def named(self, titles: Mapping[MemoryId, str]) -> None: ...
+        for writer in self.writers:
+            await writer.drain(self.batch_records)
 
 
 class _Watched:
     """Passes a run's progress to everything that counts or logs it."""
 
-    def __init__(self, lines: _Lines | None, report: Callable[[str], None]) -> None:
+    def __init__(self, lines: "DecisionLines | None", report: Callable[[str], None]) -> None:
         self.tally, self.figures = RunTally(), Figures()
         self._lines = lines
-        self._observers: list[_Observer] = [self.figures, *([] if lines is None else [lines])]
+        self._observers = (self.figures,) if lines is None else (self.figures, lines)
         self._report = report
         self._heard: list[Decision] | None = None
 
@@ -363,7 +338,6 @@ async def embedded(
             watched,
             batch_records=settings.run.batch_records,
             require_space=require_space,
-            clock=SystemClock(),
             foresight=Prefetcher(remembering, index, decided),
         )
         try:
@@ -422,23 +396,22 @@ def as_made(settings: Settings) -> Settings:
     return settings.model_copy(update=kept)
 
 
+@dataclass(frozen=True)
 class StoreClient:
     """Implements Client for an embedded store that this process writes: it decides at once."""
 
     attempts_left = 0
 
-    def __init__(self, pipeline: EmbeddedPipeline, reader: StoreReader) -> None:
-        self._pipeline = pipeline
-        self._reader = reader
+    pipeline: EmbeddedPipeline
+    reader: StoreReader
 
     async def index(self) -> Index:
-        return self._pipeline.index
+        return self.pipeline.index
 
     async def submit(self, events: Sequence[Event]) -> list[Response]:
-        partitions = await self._pipeline.partitions()
-        decided = await self._pipeline.take([record_of(event, partitions) for event in events])
+        decided = await self.pipeline.take(events)
         again = [one.decision_id for one in decided if is_again(one)]
-        first = await self._reader.on_events(again) if again else {}
+        first = await self.reader.on_events(again) if again else {}
         return [
             Response(event, own, first.get(own.decision_id) if is_again(own) else None)
             for event, own in zip(events, decided, strict=True)

@@ -25,7 +25,7 @@ from streams.model.fences import BEGINNING, ReadPosition
 from streams.model.identity import named_memory_id
 from streams.model.neighbours import StoredMemory
 from streams.model.policy import Policy
-from streams.model.ports import Log, LogRecord, NoStore, SearchableLog
+from streams.model.ports import PAGE, Log, LogRecord, NoStore, SearchableLog, pages
 from streams.model.scope import partition_of
 from streams.stage.core.ledger import MissingTarget, advance, effects, fold, memory_of
 from streams.stage.flow.decisions import (
@@ -46,7 +46,6 @@ from streams.store.world.store_directory import StoreDirectory
 
 _Found = TypeVar("_Found")
 
-_PAGE = 500
 Identified: TypeAlias = Literal["decision", "event", "memory"]
 """What an id can name."""
 
@@ -59,15 +58,6 @@ _IDS: Mapping[Identified, str] = {
 
 class AmbiguousPrefix(Exception):
     """Several things have the given id, or one that starts with it."""
-
-
-async def pages(
-    log: Log, topic: str, partition: int, offset: int = 0
-) -> AsyncIterator[list[LogRecord]]:
-    """Yield a partition's records from an offset to the end, in pages."""
-    while page := await log.read(topic, partition, offset, _PAGE):
-        yield page
-        offset = page[-1].offset + 1
 
 
 async def records(log: Log, topic: str) -> AsyncIterator[LogRecord]:
@@ -107,30 +97,25 @@ def everywhere(_: ScopeName) -> bool:
     return True
 
 
+@dataclass(frozen=True)
 class StoreReader:
-    """Reads one store or cluster, even while other processes write it."""
+    """Reads one store or cluster, even while other processes write it.
 
-    def __init__(
-        self, log: SearchableLog, place: str, policy: Callable[[PolicyId], Policy | None]
-    ) -> None:
-        """`place` says where the log is; `policy` returns a policy by its id."""
-        self._log = log
-        self.place = place
-        self._policy = policy
+    `place` says where its log is; `policy_of` returns a policy by its id.
+    """
 
-    @property
-    def log(self) -> SearchableLog:
-        """The log that it reads."""
-        return self._log
+    log: SearchableLog
+    place: str
+    policy_of: Callable[[PolicyId], Policy | None]
 
     async def decisions(self, newest: int | None = None) -> AsyncIterator[LoggedDecision]:
         """Yield every decision that counts, or the `newest` of each partition, in log order."""
-        for partition in range(await self._log.partitions(DECISIONS.name)):
+        for partition in range(await self.log.partitions(DECISIONS.name)):
             if newest is None:
                 async for entry in self._from(partition):
                     yield entry
             else:
-                end = await self._log.end(DECISIONS.name, partition)
+                end = await self.log.end(DECISIONS.name, partition)
                 for entry in await self._last(partition, end, newest):
                     yield entry
 
@@ -146,10 +131,10 @@ class StoreReader:
 
         They are those before an offset and, if a scope is named, on its events.
         """
-        back = max(count, _PAGE)
+        back = max(count, PAGE)
         while True:
             offset = max(0, end - back)
-            start = ReadPosition(offset, await epoch_at(self._log, partition, offset))
+            start = ReadPosition(offset, await epoch_at(self.log, partition, offset))
             every = self._from(partition, start, end, scope)
             found = [entry async for entry in every if fits(entry.decision)]
             if len(found) >= count or not offset:
@@ -164,14 +149,11 @@ class StoreReader:
         scope: ScopeName | None = None,
     ) -> AsyncIterator[LoggedDecision]:
         reader = DecisionsReader(start)
-        async for page in pages(self._log, DECISIONS.name, partition, start.offset):
-            before = [record for record in page if end is None or record.offset < end]
-            for logged in reader.window(before if scope is None else _of_scope(before, scope)):
+        async for page in pages(self.log, DECISIONS.name, partition, start.offset, end):
+            for logged in reader.window(page if scope is None else _of_scope(page, scope)):
                 yield LoggedDecision(
                     partition, logged.position.offset, logged.decision, logged.holed
                 )
-            if len(before) < len(page):
-                return
 
     async def memories(self) -> list[Memory]:
         """Return every memory that the decisions add up to, retired ones included.
@@ -280,7 +262,7 @@ class StoreReader:
 
     async def of_scope(self, scope: ScopeName) -> list[Decision]:
         """Return the decisions on the events of a scope, in log order."""
-        partition = partition_of(scope, await self._log.partitions(DECISIONS.name))
+        partition = partition_of(scope, await self.log.partitions(DECISIONS.name))
         return [entry.decision async for entry in self._from(partition, scope=scope)]
 
     async def newest_of(
@@ -290,8 +272,8 @@ class StoreReader:
 
         Only those of a kind, if one is named, and those before an offset of the scope's partition.
         """
-        partition = partition_of(scope, await self._log.partitions(DECISIONS.name))
-        end = await self._log.end(DECISIONS.name, partition)
+        partition = partition_of(scope, await self.log.partitions(DECISIONS.name))
+        end = await self.log.end(DECISIONS.name, partition)
         end = end if before is None else min(end, before)
         found = await self._last(
             partition, end, limit, lambda decision: kind in {None, decision.kind}, scope
@@ -304,7 +286,7 @@ class StoreReader:
         A repeated event is ignored, but an event that was ignored at first is decided on again.
         """
         found: dict[DecisionId, Decision] = {}
-        records = await self._log.find(DECISIONS.name, DECISION_ID_HEADER, ids)
+        records = await self.log.find(DECISIONS.name, DECISION_ID_HEADER, ids)
         for one in map(read_decision, await self._counting(records)):
             before = found.get(one.decision_id)
             if before is None or isinstance(before, Ignore):
@@ -313,24 +295,24 @@ class StoreReader:
 
     def policy(self, decision: Decision) -> Policy | None:
         """Return the policy by which a decision was made; None if it is not known here."""
-        return None if isinstance(decision, Marker) else self._policy(decision.policy_id)
+        return None if isinstance(decision, Marker) else self.policy_of(decision.policy_id)
 
     async def _fitting(self, identity: str, within: Callable[[ScopeName], bool]) -> list[LogRecord]:
         """Return the records on what has an id, or a name, that starts with `identity`."""
         if not identity:
             return []
         headers = [*_IDS.values(), MEMORY_NAME_HEADER]
-        found = await self._log.find_beginning(DECISIONS.name, headers, identity)
+        found = await self.log.find_beginning(DECISIONS.name, headers, identity)
         return [record for record in found if within(scope_of(record))]
 
     async def _of_memories(self, ids: Sequence[MemoryId]) -> list[LogRecord]:
-        return await self._counting(await self._log.find(DECISIONS.name, MEMORY_ID_HEADER, ids))
+        return await self._counting(await self.log.find(DECISIONS.name, MEMORY_ID_HEADER, ids))
 
     async def _counting(self, records: Sequence[LogRecord]) -> list[LogRecord]:
         """Leave out the records that do not count."""
         if not records:
             return []
-        fences = Fences(await self._log.find_beginning(DECISIONS.name, [FENCE_HEADER], ""))
+        fences = Fences(await self.log.find_beginning(DECISIONS.name, [FENCE_HEADER], ""))
         return [record for record in records if fences.admit(record)]
 
 

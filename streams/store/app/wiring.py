@@ -12,7 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pydantic import SecretStr
 
 from schemas.base import ModelId
 from streams.embedding import ENDPOINT, FOLDER, HASHING
@@ -45,6 +47,7 @@ from streams.store.app.setting_groups import (
     LoggingSettings,
     RetrySettings,
     ServiceSettings,
+    SettingsGroup,
     SinkSettings,
 )
 from streams.store.app.settings import InvalidSettings, Settings
@@ -93,19 +96,10 @@ async def _endpoint_embedder(settings: EmbedderSettings) -> "EndpointEmbedder":
     from streams.clock.system import SystemClock
     from streams.embedding.openai_compatible import EmbeddingEndpoint, connect
 
-    wanted = settings.endpoint
-    if wanted.base_url is None:
+    if settings.endpoint.base_url is None:
         raise InvalidSettings(f"{settings.model} needs embedder.endpoint.base_url")
-    endpoint = EmbeddingEndpoint(
-        base_url=wanted.base_url,
-        model=settings.model.removeprefix(ENDPOINT),
-        api_key=None if wanted.api_key is None else wanted.api_key.get_secret_value(),
-        timeout_seconds=wanted.timeout_seconds,
-        attempts_max=wanted.attempts_max,
-        concurrency_max=wanted.concurrency_max,
-        batch_texts=wanted.batch_texts,
-        tokens_max=wanted.tokens_max,
-    )
+    model = settings.model.removeprefix(ENDPOINT)
+    endpoint = EmbeddingEndpoint(model=model, **_values(settings.endpoint))
     return await connect(endpoint, SystemClock())
 
 
@@ -245,30 +239,25 @@ async def open_index(settings: Settings, *, create: bool = True) -> Index:
 
     Its name contains the model and the dimension, so that vectors of two models never mix.
     """
-    require("kafka", "the index of a cluster")
-    from streams.index.qdrant import QdrantIndex, collection_name, connect
+    if settings.index.kind.shared:
+        return await open_collection(settings, create=create)
+    name, dimension = await _collection_of(settings)
+    directory = StoreDirectory(settings.store)
+    if directory.manifest() is not None:
+        raise NoStore(
+            f"{settings.store} is the store of `memsieve run`: name another one with --store"
+        )
+    require_space = partial(directory.require_space, settings.run.free_disk_bytes_min)
+    return index(settings.index.kind, settings.store / name, dimension, require_space)
 
-    model = shared_model_of(settings.embedder)
-    dimension = await _dimension_of(settings.embedder)
-    run = f"-{settings.kafka.run}" if settings.kafka.run else ""
-    name = f"{collection_name(settings.qdrant.collection_prefix, model, dimension)}{run}"
-    if not settings.index.kind.shared:
-        directory = StoreDirectory(settings.store)
-        if directory.manifest() is not None:
-            raise NoStore(
-                f"{settings.store} is the store of `memsieve run`: name another one with --store"
-            )
-        require_space = partial(directory.require_space, settings.run.free_disk_bytes_min)
-        return index(settings.index.kind, settings.store / name, dimension, require_space)
-    wanted = settings.qdrant
-    client = connect(
-        wanted.url,
-        api_key=None if wanted.api_key is None else wanted.api_key.get_secret_value(),
-        prefer_grpc=wanted.prefer_grpc,
-        grpc_port=wanted.grpc_port,
-        timeout_seconds=wanted.timeout_seconds,
-    )
-    made = QdrantIndex(client, name, dimension, wanted.url)
+
+async def open_collection(settings: Settings, *, create: bool = False) -> "QdrantIndex":
+    """Return the collection of a server."""
+    name, dimension = await _collection_of(settings)
+    from streams.index.qdrant import QdrantIndex, connect
+
+    client = connect(**_values(settings.qdrant, "collection_prefix"))
+    made = QdrantIndex(client, name, dimension, settings.qdrant.url)
     try:
         await (made.open() if create else made.check())
     except BaseException:
@@ -277,14 +266,15 @@ async def open_index(settings: Settings, *, create: bool = True) -> Index:
     return made
 
 
-async def open_collection(settings: Settings) -> "QdrantIndex":
-    """Return the existing collection of a server."""
-    opened = await open_index(settings, create=False)
-    from streams.index.qdrant import QdrantIndex
+async def _collection_of(settings: Settings) -> tuple[str, int]:
+    """Return the name of an index of the services, and the dimension of its vectors."""
+    require("kafka", "the index of a cluster")
+    from streams.index.qdrant import collection_name
 
-    if not isinstance(opened, QdrantIndex):
-        raise TypeError("index.kind qdrant gives a QdrantIndex")
-    return opened
+    model = shared_model_of(settings.embedder)
+    dimension = await _dimension_of(settings.embedder)
+    run = f"-{settings.kafka.run}" if settings.kafka.run else ""
+    return collection_name(settings.qdrant.collection_prefix, model, dimension) + run, dimension
 
 
 async def partitions(settings: KafkaSettings) -> int:
@@ -300,14 +290,14 @@ def kafka_log(settings: Settings) -> "KafkaLog":
     there = connection(settings.kafka)
     from streams.log.kafka.log import KafkaLog, Sending
 
-    return KafkaLog(there, Sending(**settings.producer.model_dump()))
+    return KafkaLog(there, Sending(**_values(settings.producer)))
 
 
 def fetching(settings: ConsumerSettings) -> "Fetching":
     """Return how a service's consumers fetch records."""
     from streams.log.kafka.subscribe import Fetching
 
-    return Fetching(**settings.model_dump())
+    return Fetching(**_values(settings))
 
 
 def names(settings: KafkaSettings) -> Callable[[str], str]:
@@ -327,20 +317,7 @@ def connection(settings: KafkaSettings) -> "Connection":
             "kafka.bootstrap is not set: name a broker with --kafka HOST:PORT or "
             "MEMSIEVE_KAFKA__BOOTSTRAP"
         )
-    return Connection(
-        bootstrap=settings.bootstrap,
-        prefix=settings.prefix,
-        run=settings.run,
-        tls=settings.tls,
-        ca_file=settings.ca_file,
-        cert_file=settings.cert_file,
-        key_file=settings.key_file,
-        key_password=settings.key_password.get_secret_value(),
-        mechanism=settings.mechanism,
-        username=settings.username,
-        password=settings.password.get_secret_value(),
-        request_seconds=settings.request_seconds,
-    )
+    return Connection(**_values(settings))
 
 
 def must_be_rebuilt(kind: IndexKind, path: Path) -> bool:
@@ -364,16 +341,17 @@ async def sinks(
 
     async with AsyncExitStack() as stack:
         opened: list[Sink] = []
+
+        def keep(sink: Sink) -> None:
+            opened.append(sink)
+            stack.push_async_callback(sink.close)
+
         if settings.sqlite is not None:
-            opened.append(SqliteSink(settings.sqlite))
-            stack.push_async_callback(opened[-1].close)
+            keep(SqliteSink(settings.sqlite))
         if settings.jsonl is not None:
-            opened.append(JsonlSink(settings.jsonl))
-            stack.push_async_callback(opened[-1].close)
+            keep(JsonlSink(settings.jsonl))
         if settings.memories_md is not None:
-            world = settings.memories_md_world
-            opened.append(MemoriesMdSink(settings.memories_md, world, report))
-            stack.push_async_callback(opened[-1].close)
+            keep(MemoriesMdSink(settings.memories_md, settings.memories_md_world, report))
         yield opened
 
 
@@ -454,17 +432,16 @@ def llm_endpoint(settings: LlmSettings) -> "Endpoint":
             "llm.base_url is not set: name an OpenAI-compatible endpoint and llm.model, with "
             "MEMSIEVE_LLM__BASE_URL and MEMSIEVE_LLM__MODEL"
         )
-    return Endpoint(
-        base_url=settings.base_url,
-        model=settings.model,
-        api_key=None if settings.api_key is None else settings.api_key.get_secret_value(),
-        timeout_seconds=settings.timeout_seconds,
-        attempts_max=settings.attempts_max,
-        concurrency_max=settings.concurrency_max,
-        requests_per_minute=settings.requests_per_minute,
-        requests_per_minute_tenant=settings.requests_per_minute_tenant,
-        cache_entries=settings.cache_entries,
-    )
+    return Endpoint(**_values(settings, "verify_prompt", "merge_prompt", "extract_prompt"))
+
+
+def _values(settings: SettingsGroup, *others: str) -> dict[str, Any]:
+    """Return the settings that an adapter calls by the same names, all but `others`."""
+    return {
+        name: value.get_secret_value() if isinstance(value, SecretStr) else value
+        for name, value in settings
+        if name not in others
+    }
 
 
 def owner_token() -> str:

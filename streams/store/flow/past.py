@@ -12,12 +12,10 @@ from schemas.decisions import Change, Decision, Marker, Merge, OnEvent, Revise, 
 from schemas.events import Event, Remember
 from schemas.topics import DECISIONS, EVENTS
 from streams.model.embedding import TextVector, unpack
-from streams.model.ports import Embedder, Log, LogRecord
+from streams.model.ports import PAGE, Embedder, Log, LogRecord
 from streams.model.scope import lies_in
 from streams.model.wrapping import WrappedEmbedder
 from streams.stage.flow.decisions import CountedDecision, DecisionsReader
-
-_PAGE = 500
 
 
 @dataclass(frozen=True)
@@ -96,7 +94,7 @@ class PastDecisions:
 
     async def _fetch(self) -> bool:
         offset = self._reader.reached.offset
-        page = await self._log.read(DECISIONS.name, self._partition, offset, _PAGE)
+        page = await self._log.read(DECISIONS.name, self._partition, offset, PAGE)
         self._ahead.extend(self._reader.window(page))
         return bool(page)
 
@@ -136,7 +134,7 @@ class EventsFromTopic:
         self._next = 0
 
     async def page(self) -> list[PastEvent]:
-        records = await self._log.read(EVENTS.name, self._partition, self._next, _PAGE)
+        records = await self._log.read(EVENTS.name, self._partition, self._next, PAGE)
         if records:
             self._next = records[-1].offset + 1
         return [PastEvent(one, _event_of(one), await self._past.of(one.offset)) for one in records]

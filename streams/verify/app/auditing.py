@@ -15,7 +15,7 @@ from schemas.events import Event
 from schemas.outcomes import DeadLetter
 from schemas.topics import DEAD_LETTERS, DECISIONS, EVENTS
 from streams.model.fences import BEGINNING, Epoch, ReadPosition
-from streams.model.ports import Fatal, Log, LogRecord, NoStore, Transient
+from streams.model.ports import Fatal, Log, LogRecord, NoStore, Transient, pages
 from streams.stage.flow.decisions import (
     FENCE_HEADER,
     CountedDecision,
@@ -27,7 +27,6 @@ from streams.stage.flow.decisions import (
 )
 from streams.stage.flow.incoming import FORWARDED_HEADER
 from streams.stage.flow.takeover import DEDUPLICATOR_GROUP, require_log
-from streams.store.app.reading import pages
 from streams.store.core.counts import number
 from streams.verify.app.audited import Check, LogCounts, Report, unusable
 from streams.verify.app.copies import IndexCopy, MemoryCopy

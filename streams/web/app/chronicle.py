@@ -21,6 +21,7 @@ from schemas.decisions import (
 from schemas.topics import DECISIONS
 from streams.memory.app.lifecycle import scope_of
 from streams.model.identity import review_id
+from streams.model.ports import pages
 from streams.model.verdict import FOREIGN, of_one_memory
 from streams.stage.core.explain import RATHER_ONE
 from streams.stage.core.ledger import stated
@@ -31,7 +32,7 @@ from streams.stage.flow.decisions import (
     is_decision,
     read_decision,
 )
-from streams.store.app.reading import StoreReader, pages
+from streams.store.app.reading import StoreReader
 from streams.text.judge.weighing import ONE_MEMORY
 
 LINES_MAX = 200_000

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from typer.core import TyperCommand
 from typer.main import get_command
 from typer.models import ParameterInfo
 
@@ -54,10 +55,10 @@ def _is_option(annotation: Any) -> bool:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_table_says_what_a_command_says_of_itself(name: str) -> None:
+def test_the_list_says_what_a_command_says_of_itself(name: str) -> None:
     entry = COMMANDS[name]
-    told = command(name, entry).get_short_help_str(limit=1_000)
-    assert told == entry.summary, "make the summary in commands.py the docstring's first line"
+    listed = TyperCommand(name, help=entry.help)
+    assert listed.get_short_help_str(1_000) == command(name, entry).get_short_help_str(1_000) != ""
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -182,7 +182,7 @@ def test_records_picked_out_of_a_log_count_as_they_do_in_their_order() -> None:
 async def test_the_fence_that_holds_somewhere_can_be_looked_up(
     offset: int, epoch: Epoch | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streams.stage.flow.decisions._PAGE", 2)
+    monkeypatch.setattr("streams.stage.flow.decisions.PAGE", 2)
     log = LocalBroker(tmp_path / "log.sqlite3", indexed=INDEXED)
     log.create(DECISIONS.name, 1)
     await log.append(
