@@ -465,6 +465,23 @@ def test_the_async_store_has_the_same_methods() -> None:
 
 
 @pytest.mark.parametrize("index", ["exact", "edge"])
+def test_what_contradicts_a_pinned_memory_is_in_conflict_with_it(
+    tmp_path: Path, index: str
+) -> None:
+    policy = "default-hashing {with_verdict.contradicts = 'supersede'}"
+    with opened(tmp_path / "store", index=index, policy=policy) as memory:
+        nine = memory.add("The office opens at 9 am.", scope=ANA, occurred_at=THEN, pinned=True)
+        eight = memory.add("The office opens at 8 am.", scope=ANA)
+        assert eight.why == "it contradicts a memory, but does not replace it; both are kept"
+        assert f"not replaced: {nine.memory_id}, it is pinned." in memory.explain(eight.id)
+        assert [one.text for one in memory.get(nine.memory_id).conflicts] == [eight.text]
+        pinned = memory.get(nine.memory_id)
+        assert (pinned.version, pinned.live) == (1, True)
+        memory.add("The office still opens at 9 am.", scope=ANA)
+        assert memory.get(nine.memory_id).version == 1
+
+
+@pytest.mark.parametrize("index", ["exact", "edge"])
 def test_a_conflict_is_told_on_both_sides_until_one_of_them_is_changed(
     tmp_path: Path, index: str
 ) -> None:

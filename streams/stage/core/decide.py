@@ -329,14 +329,17 @@ class _Deciding:
     def _dated(self, contradicted: Sequence[Memory]) -> Change:
         """Keep the newer statement live, by event time; store the older one as retired.
 
-        An event with an unlikely time is neither the newer nor the older.
+        A pinned memory stays beside a newer statement. An event with an unlikely time is neither the newer nor the older.
         """
         case = self._case
         if is_unlikely(case.event.occurred_at, case.now):
             return self._kept_both(Reason.CONTRADICTS_KNOWN)
         newest = max(contradicted, key=lambda memory: case.believed(memory.last_seen_at))
         if not case.is_late(newest):
-            return self._replaced(contradicted, Reason.NEWER_CONTRADICTION)
+            outdated = [memory for memory in contradicted if not memory.pinned]
+            if not outdated:
+                return self._kept_both(Reason.CONTRADICTS_KNOWN)
+            return self._replaced(outdated, Reason.NEWER_CONTRADICTION)
         if case.braked:
             return self._kept_both(Reason.BRAKED)
         inserted = self._kept_both(Reason.OLDER_CONTRADICTION)

@@ -405,6 +405,15 @@ SYMBOL = Finding(
 )
 
 
+def test_why_a_pinned_memory_that_is_contradicted_stays_is_told() -> None:
+    near = judged(Verdict.CONTRADICTS, contradicts=0.99)
+    made_of = made(Evidence(reason=Reason.CONTRADICTS_KNOWN, neighbours=(near,)))
+    kept = Insert.model_validate(made_of | {"memory": CAKE, "embedding": EMBEDDING})
+    pinned = {(TEA.id, near.version): TEA.model_copy(update={"pinned": True})}
+    lines = explain(kept, pinned, policy(with_verdict={"contradicts": "supersede"}))
+    assert f"not replaced: {TEA.id}, it is pinned." in lines
+
+
 @pytest.mark.parametrize(
     ("near", "setting", "told"),
     [
