@@ -131,20 +131,30 @@ class AsyncMemory:
             return decision_of(await store.update(_id(memory_id), {**fields, "text": text}))
 
     async def search(
-        self, query: str, *, scope: str, limit: int = LIMIT, deduplicate: bool = True
+        self,
+        query: str,
+        *,
+        scope: str | None = None,
+        limit: int = LIMIT,
+        deduplicate: bool = True,
     ) -> list[SearchResult]:
         """Return the facts nearest to a query. See `Memory.search`."""
         store = await self._opened()
-        fields = {"query": query, "scope": scope, "limit": limit, "deduplicate": deduplicate}
+        named = await _only(store) if scope is None else scope
+        fields = {"query": query, "scope": named, "limit": limit, "deduplicate": deduplicate}
         asked = valid(loading.SearchRequest, fields)
         with translated():
-            return [result_of(entry) for entry in (await store.search(asked)).entries]
+            found = await store.search(asked)
+            hint = None if found.entries else await store.hint(asked.scope)
+        if hint is not None:
+            self._note(hint)
+        return [result_of(entry) for entry in found.entries]
 
     async def recall(
         self,
         query: str | None = None,
         *,
-        scope: str,
+        scope: str | None = None,
         budget: int = BUDGET,
         lasting: int = LASTING,
         recent: int = RECENT,
@@ -155,7 +165,7 @@ class AsyncMemory:
         store = await self._opened()
         fields = {
             "query": query,
-            "scope": scope,
+            "scope": await _only(store) if scope is None else scope,
             "budget": budget,
             "lasting": lasting,
             "recent": recent,
@@ -231,6 +241,16 @@ class AsyncMemory:
         wish = _wish(store, author, note)
         with translated():
             return decision_of(await store.retire(_id(memory_id), wish, retiring.reason))
+
+    async def distinct(
+        self, memory_id: str, other_id: str, *, author: str | None = None, note: str = ""
+    ) -> Decision:
+        """Keep two memories that are in conflict. See `Memory.distinct`."""
+        one, other = _id(memory_id), _id(other_id, "other_id")
+        store = await self._opened()
+        wish = _wish(store, author, note)
+        with translated():
+            return decision_of(await store.distinct(one, other, wish))
 
     async def rate(
         self,
@@ -342,6 +362,11 @@ def _group(settings: Mapping[str, object], name: str) -> Mapping[str, object]:
 def _event(store: MemoryStore, fields: Mapping[str, object], place: str = "") -> Remember:
     with translated(), checked(place):
         return store.event(fields)
+
+
+async def _only(store: MemoryStore) -> str:
+    with translated():
+        return await store.only_scope()
 
 
 def _wish(store: MemoryStore, author: str | None, note: str) -> Wish:

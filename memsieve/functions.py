@@ -9,7 +9,11 @@ from streams.recall.app import loading, recalling
 
 
 def search(
-    query: str, *, scope: str, store: Path | str | None = None, limit: int = loading.LIMIT
+    query: str,
+    *,
+    scope: str | None = None,
+    store: Path | str | None = None,
+    limit: int = loading.LIMIT,
 ) -> list[SearchResult]:
     """Return the facts of a store that are nearest to a query, as `Memory.search` does.
 
@@ -23,7 +27,7 @@ def search(
 def recall(
     query: str | None = None,
     *,
-    scope: str,
+    scope: str | None = None,
     store: Path | str | None = None,
     budget: int = recalling.BUDGET,
 ) -> str:

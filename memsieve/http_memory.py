@@ -84,29 +84,40 @@ class AsyncHttpMemory(Caller):
         return await self._changed("PATCH", _path(memory_id), body)
 
     async def search(
-        self, query: str, *, scope: str, limit: int = LIMIT, deduplicate: bool = True
+        self,
+        query: str,
+        *,
+        scope: str | None = None,
+        limit: int = LIMIT,
+        deduplicate: bool = True,
     ) -> list[SearchResult]:
-        """Return the facts nearest to a query. See `Memory.search`."""
-        fields = {"query": query, "scope": scope, "limit": limit, "deduplicate": deduplicate}
+        """Return the facts nearest to a query. See `Memory.search`; a scope must be named."""
+        fields = {
+            "query": query,
+            "scope": _scope(scope),
+            "limit": limit,
+            "deduplicate": deduplicate,
+        }
         asked = _given(valid(records.Search, fields))
         found = await self._post(records.Found, f"{_MEMORIES}/search", asked)
+        _note_hint(found.hint)
         return [result_of(entry) for entry in found.entries]
 
     async def recall(
         self,
         query: str | None = None,
         *,
-        scope: str,
+        scope: str | None = None,
         budget: int = BUDGET,
         lasting: int = LASTING,
         recent: int = RECENT,
         across: bool = False,
         patterns: bool = False,
     ) -> str:
-        """Return the block of a scope for a prompt. See `Memory.recall`."""
+        """Return the block of a scope for a prompt. See `Memory.recall`; a scope must be named."""
         fields = {
             "query": query,
-            "scope": scope,
+            "scope": _scope(scope),
             "budget": budget,
             "lasting": lasting,
             "recent": recent,
@@ -115,8 +126,7 @@ class AsyncHttpMemory(Caller):
         }
         asked = _given(valid(records.Recall, fields))
         block = await self._post(records.Block, f"{_MEMORIES}/recall", asked)
-        if block.hint is not None:
-            logging.getLogger("memsieve").info(block.hint)
+        _note_hint(block.hint)
         return block.block
 
     async def get(self, memory_id: str) -> MemoryRecord:
@@ -176,6 +186,13 @@ class AsyncHttpMemory(Caller):
         """Retire a memory without a successor. See `Memory.retire`."""
         asked = valid(records.Retiring, {**_note(author, note), "reason": reason})
         return await self._changed("POST", _path(memory_id, "retire"), _given(asked))
+
+    async def distinct(
+        self, memory_id: str, other_id: str, *, author: str | None = None, note: str = ""
+    ) -> Decision:
+        """Keep two memories that are in conflict. See `Memory.distinct`."""
+        asked = valid(records.Telling, {**_note(author, note), "other_id": other_id})
+        return await self._changed("POST", _path(memory_id, "distinct"), _given(asked))
 
     async def rate(
         self,
@@ -324,6 +341,17 @@ def _rows(
 
 def _given(record: BaseModel) -> dict[str, object]:
     return record.model_dump(mode="json", exclude_unset=True)
+
+
+def _scope(named: str | None) -> str:
+    if named is None:
+        raise InvalidRequest("scope: is missing; over HTTP, name the one that is meant", "scope")
+    return named
+
+
+def _note_hint(hint: str | None) -> None:
+    if hint is not None:
+        logging.getLogger("memsieve").info(hint)
 
 
 def _path(memory_id: str, what: str = "") -> str:

@@ -38,14 +38,19 @@ class AsyncOperations(Protocol):
     async def update(self, memory_id: str, text: str, **fields: Unpack[AboutText]) -> Decision: ...
 
     async def search(
-        self, query: str, *, scope: str, limit: int = LIMIT, deduplicate: bool = True
+        self,
+        query: str,
+        *,
+        scope: str | None = None,
+        limit: int = LIMIT,
+        deduplicate: bool = True,
     ) -> list[SearchResult]: ...
 
     async def recall(
         self,
         query: str | None = None,
         *,
-        scope: str,
+        scope: str | None = None,
         budget: int = BUDGET,
         lasting: int = LASTING,
         recent: int = RECENT,
@@ -82,6 +87,10 @@ class AsyncOperations(Protocol):
         reason: Ended = "invalid",
         author: str | None = None,
         note: str = "",
+    ) -> Decision: ...
+
+    async def distinct(
+        self, memory_id: str, other_id: str, *, author: str | None = None, note: str = ""
     ) -> Decision: ...
 
     async def rate(
@@ -175,12 +184,19 @@ class Operations:
         return self._loop.run(self._memory.update(memory_id, text, **fields))
 
     def search(
-        self, query: str, *, scope: str, limit: int = LIMIT, deduplicate: bool = True
+        self,
+        query: str,
+        *,
+        scope: str | None = None,
+        limit: int = LIMIT,
+        deduplicate: bool = True,
     ) -> list[SearchResult]:
         """Return the facts of a scope nearest to a query, at most `limit`, nearest first.
 
-        Memories of one fact come as one result, unless `deduplicate` is false. A result lists the
-        live memories that contradict it in `conflicts`.
+        Without a `scope`, that is the only one that has memories; InvalidRequest names some if there
+        are several. Memories of one fact come as one result, unless `deduplicate` is false. A result
+        lists the live memories that contradict it in `conflicts`. If the scope has no memory,
+        `report`, or the logger `memsieve` at level INFO, receives a line that names some that have.
         """
         return self._loop.run(
             self._memory.search(query, scope=scope, limit=limit, deduplicate=deduplicate)
@@ -190,7 +206,7 @@ class Operations:
         self,
         query: str | None = None,
         *,
-        scope: str,
+        scope: str | None = None,
         budget: int = BUDGET,
         lasting: int = LASTING,
         recent: int = RECENT,
@@ -202,10 +218,10 @@ class Operations:
         Without a query, the block shows up to `lasting` pinned, core and permanent memories and
         dangers, and up to `recent` of the others, the newest first; with one, the `lasting + recent` memories
         nearest to it. It has at most `budget` tokens: what does not fit is left out and counted.
-        `across` includes the scopes below `scope`; with it, `patterns` shows what many of them state
+        Without a `scope`, it is as for `search`. `across` includes the scopes below it; then, `patterns` shows what many of them state
         in similar words. A memory that contradicts another live one is marked, with both dates. The
-        block is empty if not even its heading fits. If there is no memory at all, `report`, or the
-        logger `memsieve` at level INFO, receives a line that names scopes that have some.
+        block is empty if not even its heading fits. If there is no memory at all, a line says so as
+        for `search`.
         """
         return self._loop.run(
             self._memory.recall(
@@ -284,6 +300,16 @@ class Operations:
         return self._loop.run(
             self._memory.retire(memory_id, reason=reason, author=author, note=note)
         )
+
+    def distinct(
+        self, memory_id: str, other_id: str, *, author: str | None = None, note: str = ""
+    ) -> Decision:
+        """Keep two live memories of a scope that are in conflict: both are right.
+
+        They are no longer in conflict while both keep their texts, and never merged; an undo takes
+        that back.
+        """
+        return self._loop.run(self._memory.distinct(memory_id, other_id, author=author, note=note))
 
     def rate(
         self,

@@ -24,7 +24,7 @@ from schemas.base import (
     Scope,
     Unit,
 )
-from schemas.events import AnyEvent, Erasure
+from schemas.events import AnyEvent, Erasure, MemoryHistory
 from schemas.memories import Memory, Target
 
 
@@ -265,6 +265,12 @@ class Revise(_Decided):
     memories: Annotated[tuple[Revised, ...], Field(min_length=1)]
 
 
+class Restated(Revised):
+    """A memory as it is from now on, whatever earlier records say, with its history."""
+
+    history: MemoryHistory = MemoryHistory()
+
+
 class Erase(_Decided):
     """Memories are forgotten, and records of the log go with them.
 
@@ -274,7 +280,7 @@ class Erase(_Decided):
     """
 
     kind: Literal["erase"] = "erase"
-    memories: Annotated[tuple[Revised, ...], Field(min_length=1)]
+    memories: Annotated[tuple[Restated, ...], Field(min_length=1)]
     erased: tuple[Erasure, ...] = ()
 
 

@@ -29,6 +29,11 @@ class Seen(Record):
     memory_id: MemoryName
     content_key: ContentKey
 
+    @classmethod
+    def of(cls, memory: Memory) -> Self:
+        """Return a memory as it is."""
+        return cls(memory_id=memory.id, content_key=memory.content_key)
+
 
 class Remember(Record):
     """Something was learnt: decide whether it is new, known, or part of what is known.
@@ -81,7 +86,7 @@ class Remember(Record):
 
 
 class Answer(Record):
-    """Somebody has settled a review: what its newer memory is to its older one.
+    """Somebody says what the newer of two memories is to the older one, asked by a review or not.
 
     `author` says who. The partition's owner applies it to both as they are by then; where one is
     gone or says something else by now, the answer comes too late and changes nothing.
@@ -254,6 +259,10 @@ ERASURES_MAX = 4_096
 """The most records that one request may erase: the event must hold them all."""
 STATED_MAX = 512
 """The most other memories that it may restate: the decision must hold them all."""
+KNOWN_MAX = 64
+"""The most decisions by which a memory knows redelivered events."""
+LINKS_MAX = 8
+"""The most memories that a memory remembers to contradict."""
 
 
 class Tombstone(Record):
@@ -279,6 +288,39 @@ class Forgotten(Record):
     version: Annotated[int, Field(ge=1)]
     tombstone: Tombstone | None
     embedding: Embedding
+
+
+class DecidedEvent(Record):
+    """An event that was decided on, by its decision, and its content key: what tells it again."""
+
+    decision_id: DecisionName
+    content_key: ContentKey
+
+
+class Contradiction(Record):
+    """A memory that another one contradicts, at the version that was compared."""
+
+    memory_id: MemoryName
+    version: Annotated[int, Field(ge=1)]
+
+
+class MemoryHistory(Record):
+    """What a memory knows of its past when the records that told it are erased.
+
+    `decided` are the newest events that made it, oldest first: redelivered, they are known.
+    `contradicted` are the memories that it contradicts; `worded_at` is the version since which it
+    shows its text.
+    """
+
+    decided: Annotated[tuple[DecidedEvent, ...], Field(max_length=KNOWN_MAX)] = ()
+    contradicted: Annotated[tuple[Contradiction, ...], Field(max_length=LINKS_MAX)] = ()
+    worded_at: Annotated[int, Field(ge=1)] = 1
+
+
+class Stated(Target):
+    """A memory that is not forgotten, and whose state is written down again, with its history."""
+
+    history: MemoryHistory = MemoryHistory()
 
 
 class Erasure(Record):
@@ -311,7 +353,7 @@ class Forget(_Request):
     kind: Literal["forget"] = "forget"
     schema_version: Literal[1] = 1
     memories: Annotated[tuple[Forgotten, ...], Field(min_length=1, max_length=MEMBERS_MAX)]
-    stated: Annotated[tuple[Target, ...], Field(max_length=STATED_MAX)] = ()
+    stated: Annotated[tuple[Stated, ...], Field(max_length=STATED_MAX)] = ()
     erased: Annotated[tuple[Erasure, ...], Field(max_length=ERASURES_MAX)] = ()
 
     @property

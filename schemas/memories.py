@@ -78,21 +78,24 @@ class Feedback(Record):
 
 
 SIDES_MAX = 64
-"""The most undos whose separations a memory remembers: the newest."""
+"""The most decisions on keeping it apart that a memory remembers: the newest."""
 
 
 class Side(Record):
-    """Where a memory stands since an undo took apart what had been joined.
+    """Where a memory stands since a decision keeps it apart from another.
 
-    Memories on different sides of one undo are not made one. `side` is the memory that came back,
-    or began; whatever it is made part of is on its side.
+    That decision, `undo`, has taken apart what had been joined, or is on an answer that both are
+    right. Memories on different sides of it are not made one. `side` is the memory that came back,
+    began, or is right; whatever it is made part of is on its side. `right_at` is the version that
+    an answer made of it: while both show the text of that version, they are not in conflict.
     """
 
     undo: DecisionName
     side: MemoryName
+    right_at: Annotated[int, Field(ge=1)] | None = None
 
     def __str__(self) -> str:
-        return f"side {self.side} of undo {self.undo}"
+        return f"side {self.side} of {'undo' if self.right_at is None else 'answer'} {self.undo}"
 
 
 class Target(Record):

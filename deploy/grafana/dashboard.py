@@ -41,6 +41,12 @@ ROWS: dict[str, tuple[Panel, ...]] = {
     ),
     "Do records wait?": (
         Panel(
+            "Processes that are not ready",
+            "short",
+            {"{{instance}}": "memsieve_ready == bool 0"},
+            alert_at=0,
+        ),
+        Panel(
             "Waiting records",
             "short",
             {"{{topic}}": "sum by (topic) (memsieve_lag_records)"},

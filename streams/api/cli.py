@@ -39,4 +39,4 @@ def api(
     source = where.source(policy=policy, api__tokens=tokens, api__host=host, api__port=port)
     log = log_lines("api")
     app = served(source.settings, log.info)
-    asyncio.run(serve(source, app, report=log.info))
+    asyncio.run(serve(source, app, report=log.info, warn=log.warning))

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import zip_longest
 from typing import TypeAlias
 
-from schemas.base import MemoryId
+from schemas.base import DecisionId, MemoryId
 from schemas.decisions import (
     Change,
     Decision,
@@ -26,12 +26,16 @@ from schemas.events import (
     ERASURES_MAX,
     MEMBERS_MAX,
     STATED_MAX,
+    Contradiction,
+    DecidedEvent,
     Erasure,
     Forget,
     Forgotten,
+    MemoryHistory,
     Remember,
+    Stated,
 )
-from schemas.memories import Memory, Standing, Target
+from schemas.memories import Memory, Standing
 from streams.model import wordings
 from streams.model.identity import request_id
 from streams.model.neighbours import StoredMemory
@@ -48,6 +52,8 @@ from streams.stage.core.tombstones import (
 _TOMBSTONE_BYTES = 4_096
 _MEMORIES_BYTES = 524_288
 """Half of an event's maximum size is for tombstones with their vectors."""
+_DECIDED_MAX = 2_048
+"""The most earlier decisions that one request may restate: about a fifth of an event's size."""
 
 States: TypeAlias = Mapping[MemoryId, StoredMemory]
 
@@ -259,7 +265,7 @@ def planned(
     on = [(one.offset, one.decision.event) for one in decided if one.counts]
     events = [(offset, event) for offset, event in on if isinstance(event, Remember)]
     return ForgetPlan(
-        requests=tuple(_requests(left, erasures, state, wish)),
+        requests=tuple(_requests(left, erasures, _with_events(decided, erasures), state, wish)),
         kin=kin,
         memories={i: state[i].memory for i in (*kin.every, *sorted(stated)) if i in state},
         stated=tuple(sorted(stated)),
@@ -279,6 +285,12 @@ class _Lost:
 
     erasure: Erasure
     beside: tuple[MemoryId, ...]
+
+
+def _with_events(decided: Sequence[DecisionRecord], erasures: Sequence[_Lost]) -> set[DecisionId]:
+    """Return the decisions whose events are erased as well: nothing may tell what they said."""
+    gone = {one.erasure.decision for one in erasures if not one.erasure.event_stays}
+    return {one.decision.decision_id for one in decided if one.offset in gone}
 
 
 def _erasure(one: DecisionRecord, every: Collection[MemoryId], again: Collection[int]) -> Erasure:
@@ -394,11 +406,16 @@ def _is_said_again(one: DecisionRecord, kin: Kin, state: States, own: Collection
 
 
 def _requests(
-    left: Sequence[Forgotten], lost: Sequence[_Lost], state: States, wish: Wish
+    left: Sequence[Forgotten],
+    lost: Sequence[_Lost],
+    erased: Collection[DecisionId],
+    state: States,
+    wish: Wish,
 ) -> Iterator[Forget]:
     """Yield the requests, each within the size limits; the first ones have memories and records."""
-    memories, records = _few_memories(left), _few_records(lost)
-    versions = {i: state[i].memory.version for one in lost for i in one.beside}
+    memories, records = _few_memories(left), _few_records(lost, state)
+    histories = {i: _history(state[i], left, erased) for one in lost for i in one.beside}
+    versions = {i: state[i].memory.version for i in histories}
     scope = state[left[0].memory_id].memory.scope
     for number, (gone, going) in enumerate(zip_longest(memories, records, fillvalue=())):
         beside = sorted({identity for one in going for identity in one.beside})
@@ -411,10 +428,32 @@ def _requests(
             occurred_at=wish.at,
             note=wish.note,
             memories=tuple(named),
-            stated=tuple(Target(memory_id=i, version=versions[i]) for i in beside),
+            stated=tuple(
+                Stated(memory_id=i, version=versions[i], history=histories[i]) for i in beside
+            ),
             erased=tuple(one.erasure for one in going),
         )
         versions |= {identity: versions[identity] + 1 for identity in beside}
+
+
+def _history(
+    stays: StoredMemory, left: Sequence[Forgotten], erased: Collection[DecisionId]
+) -> MemoryHistory:
+    """Return what a memory that stays still knows of its past: nothing of what is forgotten."""
+    gone = {one.memory_id for one in left}
+    return MemoryHistory(
+        decided=tuple(
+            DecidedEvent(decision_id=identity, content_key=key)
+            for identity, key in stays.decided
+            if identity not in erased
+        ),
+        contradicted=tuple(
+            Contradiction(memory_id=identity, version=version)
+            for identity, version in stays.contradicted
+            if identity not in gone
+        ),
+        worded_at=stays.worded_at,
+    )
 
 
 def _few_memories(left: Sequence[Forgotten]) -> list[Sequence[Forgotten]]:
@@ -423,12 +462,14 @@ def _few_memories(left: Sequence[Forgotten]) -> list[Sequence[Forgotten]]:
     return [left[at : at + few] for at in range(0, len(left), few)]
 
 
-def _few_records(lost: Sequence[_Lost]) -> list[Sequence[_Lost]]:
+def _few_records(lost: Sequence[_Lost], state: States) -> list[Sequence[_Lost]]:
     parts: list[list[_Lost]] = []
     beside = set[MemoryId]()
     for one in lost:
         wider = beside | set(one.beside)
-        if not parts or len(parts[-1]) == ERASURES_MAX or len(wider) > STATED_MAX:
+        known = sum(len(state[identity].decided) for identity in wider)
+        too_many = len(wider) > STATED_MAX or known > _DECIDED_MAX
+        if not parts or len(parts[-1]) == ERASURES_MAX or too_many:
             parts.append([])
             wider = set(one.beside)
         parts[-1].append(one)

@@ -6,7 +6,7 @@ search depends on its scope only; up to about 100,000 memories per scope need no
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -55,11 +55,17 @@ from the engine takes 30 µs, most of it to turn vectors and payload into Python
 class EdgeIndex:
     """Implements ports.Index."""
 
-    def __init__(self, path: Path, dimension: int) -> None:
+    def __init__(
+        self, path: Path, dimension: int, require_space: Callable[[], None] = lambda: None
+    ) -> None:
         """Open the index, or create it if the directory is absent or empty.
 
-        Raises NoStore if another process has it open, or if it is damaged.
+        `require_space` is called before anything is written: the engine writes through memory maps,
+        and on a full disk a signal kills the process instead of an error. Raises what that raises,
+        and NoStore if another process has the index open, or if it is damaged.
         """
+        require_space()
+        self._require_space = require_space
         self._path = path
         self._dimension = dimension
         self._level = path / "level.json"
@@ -107,6 +113,7 @@ class EdgeIndex:
 
     async def write(self, changes: Sequence[StoredMemory]) -> None:
         for start in range(0, len(changes), _WRITE_BATCH):
+            self._require_space()
             newer = self._newer(changes[start : start + _WRITE_BATCH])
             points = [_point(change) for change in newer]
             if points:

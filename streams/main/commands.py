@@ -84,6 +84,9 @@ CHANGE: Table = {
             "retire": CommandEntry(
                 "changes.cli.requests:retire", "3f2a9c1e 77c1d052 --reason invalid"
             ),
+            "distinct": CommandEntry(
+                "changes.cli.requests:distinct", "3f2a9c1e 77c1d052 --note 'two offices'"
+            ),
             "rate": CommandEntry("changes.cli.requests:rate", "3f2a9c1e --helpful 1"),
             "expire": CommandEntry("changes.cli.expire:expire", "--policy mine.toml --dry-run"),
             "sessions": CommandGroup(

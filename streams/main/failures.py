@@ -6,7 +6,7 @@ import traceback
 from streams.lab.app.labelled import Unmeasurable
 from streams.main import interrupted
 from streams.store.app.cluster_client import Interrupted
-from streams.store.app.failures import Failure, failure_of
+from streams.store.app.failures import failure_of
 from streams.store.cli.console import note
 
 INTERRUPTED = 130
@@ -29,18 +29,7 @@ def tell_interrupted() -> None:
 
 def _exit_code(error: Exception) -> int:
     if (failure := failure_of(error)) is not None:
-        return _CODES[failure]
+        return failure.exit_code
     if isinstance(error, Unmeasurable):
         return 2
     return INTERRUPTED if isinstance(error, Interrupted) else 1
-
-
-_CODES = {
-    Failure.REQUEST: 2,
-    Failure.STORE: 3,
-    Failure.MODEL: 4,
-    Failure.NOT_FOUND: 5,
-    Failure.STOPPED: 6,
-    Failure.SERVER: 7,
-    Failure.UNDECIDED: 7,
-}

@@ -131,6 +131,11 @@ def review_id(decision: DecisionId, older: MemoryId) -> str:
     return _derived("review", decision, older)
 
 
+def pair_id(newer: MemoryId, older: MemoryId) -> str:
+    """Return the id under which two memories are told apart that no review asks about."""
+    return _derived("pair", newer, older)
+
+
 def answer_id(review: str, verdict: str, author: str) -> EventId:
     """Return the id of an answer; the same answer by the same person has one id."""
     return EventId(_derived("answer", review, verdict, author))

@@ -24,8 +24,7 @@ class StoredMemory:
     `decided` holds the newest decisions that changed the memory, at most DECIDED_MAX, oldest first,
     each with the content key of its event. `variants` maps variants to their vectors; those that an
     effect lacks are in the state before it. `contradicted` holds the newest CONTRADICTED_MAX
-    memories that it contradicts and that stayed live, each with the version that was compared;
-    where a person found both right, with that version as a negative number.
+    memories that it contradicts and that stayed live, each with the version that was compared.
     `worded_at` is the version since which it shows its text.
     """
 

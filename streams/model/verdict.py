@@ -1,7 +1,7 @@
 """The relation of an event to a neighbour, as sentences, guards and judges determine it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from schemas.base import ScopeName
 from schemas.decisions import Band, Compared, Finding, Verdict
@@ -120,18 +120,35 @@ def _denies(text: AnalysedText) -> bool:
     return any(word.negated and word.content for word in text.words)
 
 
+_PIN = "pin"
+
+
 def by_guards(findings: Sequence[Finding], rules: Judges) -> Judgement | None:
     """Settle a pair as DISTINCT if a guard objects; None if none does, or a judge is to weigh it.
 
-    A difference between the records (pin, validity, source) always separates two memories. A
-    difference between the texts is evidence that the built-in judge weighs against the evidence for
-    one memory; if another judge, or none, is first in the chain, it separates them as well.
+    A difference between the records (validity, source) always separates two memories. A difference
+    between the texts is evidence that the built-in judge weighs against the evidence for one
+    memory; if another judge, or none, is first in the chain, it separates them as well. A pin is
+    left to `protected`: a judge may still find a contradiction.
     """
-    parting = [one for one in findings if one.guard in OF_RECORDS or not rules.weighs]
+    parting = [one for one in besides_pin(findings) if one.guard in OF_RECORDS or not rules.weighs]
     guard = objection(parting)
     if guard is None:
         return None
     return Judgement(Verdict.DISTINCT, guard, findings=tuple(findings))
+
+
+def besides_pin(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return what guards found in the pair itself."""
+    return tuple(one for one in findings if one.guard != _PIN)
+
+
+def protected(judgement: Judgement) -> Judgement:
+    """Settle a pair with a pinned memory as DISTINCT unless a judge found a contradiction."""
+    pinned = len(besides_pin(judgement.findings)) < len(judgement.findings)
+    if not pinned or judgement.verdict is Verdict.CONTRADICTS:
+        return judgement
+    return replace(judgement, verdict=Verdict.DISTINCT, judge=f"guard {_PIN}", opinion=None)
 
 
 def unread(findings: Sequence[Finding]) -> str | None:

@@ -19,6 +19,7 @@ from streams.recall.app.loading import (
     ShownEntry,
     hints,
     loading,
+    only_scope,
     thorough,
 )
 from streams.recall.core.patterns import SCOPES_MIN
@@ -30,8 +31,6 @@ from streams.store.cli.console import note, quoted, say, say_object, tell
 from streams.store.cli.options import UsageError
 from streams.store.core.counts import number
 from streams.store.core.suggestions import nothing_in
-
-_SCOPES_SHOWN = 3
 
 
 def search(
@@ -189,16 +188,11 @@ def _print_block(
     scope: str | None, given: Mapping[str, Any], source: LogTarget, *, as_json: bool
 ) -> None:
     across = given["across"]
-    if (scope is None) != across:
+    if scope is not None and across:
         raise UsageError("name one scope with --scope, or several with --across PREFIX")
     if given["patterns"] and (not across or given["query"] is not None):
         raise UsageError("--patterns goes with --across PREFIX, and without a QUERY")
-    asked = options.asked(
-        recalling.RecallRequest,
-        given,
-        {"query": "QUERY"} | ({"scope": "--across"} if across else {}),
-    )
-    made, nothing = asyncio.run(_recall(source, asked))
+    asked, made, nothing = asyncio.run(_recall(source, given))
     if not made.text:
         raise UsageError(
             f"--budget {asked.budget}: without a single memory the prompt block takes "
@@ -211,11 +205,15 @@ def _print_block(
 
 
 async def _recall(
-    source: LogTarget, asked: recalling.RecallRequest
-) -> tuple[PromptBlock, str | None]:
+    source: LogTarget, given: Mapping[str, Any]
+) -> tuple[recalling.RecallRequest, PromptBlock, str | None]:
+    """Recall a scope, or the only one; if it has no memories, suggest scopes."""
+    names = {"query": "QUERY"} | ({"scope": "--across"} if given["across"] else {})
     async with recalling.recalling(source, report=note) as recaller:
+        scope = given["scope"] or only_scope(await recaller.scopes(), "--scope")
+        asked = options.asked(recalling.RecallRequest, {**given, "scope": scope}, names)
         block = await recaller.recall(asked)
-        return block, await recaller.nothing(block, asked)
+        return asked, block, await recaller.nothing(block, asked)
 
 
 def _list(
@@ -238,21 +236,11 @@ async def _load(
     """Search a scope, or the only one; if it has no memories, suggest scopes."""
     target = replace(source, settings=thorough(source.settings))
     async with loading(target, report=note) as opened:
-        scope = given["scope"] or _only(await opened.scopes())
+        scope = given["scope"] or only_scope(await opened.scopes(), "--scope")
         names = {"query": "QUERY", "lexical_weight": "--hybrid"}
         asked = options.asked(SearchRequest, {**given, "scope": scope}, names)
         result = await opened.search(asked)
         return asked, result, [] if result.entries else await opened.scopes_like(asked.scope)
-
-
-def _only(known: Mapping[ScopeName, int]) -> ScopeName:
-    """Return the only scope that has memories. Raises UsageError if there are several, or none."""
-    if len(known) == 1:
-        return next(iter(known))
-    if not known:
-        raise UsageError("no scope has memories yet: `memsieve run FILE` stores some")
-    largest = ", ".join(sorted(known, key=lambda name: (-known[name], name))[:_SCOPES_SHOWN])
-    raise UsageError(f"name one of {number(len(known), 'scope')} with --scope, such as {largest}")
 
 
 def _write_hints(path: Path, asked: SearchRequest, result: SearchResult) -> None:

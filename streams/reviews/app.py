@@ -7,7 +7,6 @@ from pydantic import ValidationError
 from schemas.base import DecisionId
 from schemas.codec import REVIEW, Unreadable
 from schemas.events import Answer, Seen
-from schemas.memories import Memory
 from schemas.outcomes import Review
 from schemas.topics import REVIEWS
 from streams.clock.system import SystemClock
@@ -80,8 +79,8 @@ def answer_to(
         ),
         "scope": review.scope,
         "review_id": review.id,
-        "newer": _seen(review.newer),
-        "older": _seen(review.older),
+        "newer": Seen.of(review.newer),
+        "older": Seen.of(review.older),
         "verdict": verdict,
         "author": author,
         "occurred_at": (clock or SystemClock()).now(),
@@ -91,10 +90,6 @@ def answer_to(
         return Answer.model_validate(fields)
     except ValidationError as error:
         raise unpublishable(error) from error
-
-
-def _seen(memory: Memory) -> Seen:
-    return Seen(memory_id=memory.id, content_key=memory.content_key)
 
 
 def _read(record: LogRecord) -> Review:

@@ -10,6 +10,7 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn
 
 from streams.maintain.app import diagnosis
+from streams.maintain.app.diagnosis import Diagnosis
 from streams.store.app.reading import LogTarget
 from streams.store.cli import options
 from streams.store.cli.console import err, note, say, say_json, say_object
@@ -45,14 +46,30 @@ def check(
 def _diagnose(source: LogTarget, *, as_json: bool) -> None:
     findings = asyncio.run(diagnosis.examine(source))
     if as_json:
-        say_json(asdict(finding) for finding in findings)
+        say_json(_diagnosis_json(one) for one in findings)
     else:
-        for finding in findings:
-            mark, style = ("ok", "green") if finding.healthy else ("!!", "red")
-            say(f"{mark}  {finding.subject:<8}{finding.fact}", style=style)
-    if not all(finding.healthy for finding in findings):
+        for one in findings:
+            _show_diagnosis(one)
+    if failures := [one.failure for one in findings if one.failure is not None]:
         note("something needs attention", style="red")
-        raise typer.Exit(3)
+        raise typer.Exit(failures[0].exit_code)
+
+
+def _diagnosis_json(one: Diagnosis) -> dict[str, Any]:
+    return {
+        "subject": one.subject,
+        "healthy": one.healthy,
+        "fact": one.fact,
+        "warnings": one.warnings,
+    }
+
+
+def _show_diagnosis(one: Diagnosis) -> None:
+    mark, style = ("! ", "yellow") if one.warnings else ("ok", "green")
+    mark, style = (mark, style) if one.healthy else ("!!", "red")
+    say(f"{mark}  {one.subject:<8}{one.fact}", style=style)
+    for warning in one.warnings:
+        say(f"    {warning}")
 
 
 def _audit(source: LogTarget, *, as_json: bool) -> None:

@@ -41,4 +41,4 @@ def web(
     source = where.source(policy=policy, api__tokens=tokens, web__host=host, web__port=port)
     log = log_lines("web")
     app = served(source, log.info)
-    asyncio.run(serve(source, app, report=log.info))
+    asyncio.run(serve(source, app, report=log.info, warn=log.warning))

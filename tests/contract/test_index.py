@@ -43,6 +43,7 @@ from tests.builders import (
     worded,
 )
 from tests.support.qdrant import NAMED_SERVER, grpc_client, rest_client
+from tests.support.small_disk import on_small_disk
 
 ROOT = Path(__file__).parents[2]
 SCOPE = ScopeName("acme/ana")
@@ -882,6 +883,26 @@ except NoStore as error:
 """
 
 
+WRITES_UNTIL_NO_SPACE = f"""{PRELUDE}
+from functools import partial
+from streams.store.app.settings import Settings
+from streams.store.world.store_directory import StoreDirectory
+require_space = partial(StoreDirectory(path).require_space, Settings().run.free_disk_bytes_min)
+index = EdgeIndex(path, DIMENSION, require_space)
+count = 0
+try:
+    while count < 100_000:
+        some = [stored("x" * 4_000, unit(1, 1), id=identity(count + n)) for n in range(256)]
+        asyncio.run(index.write(some))
+        count += len(some)
+except NoStore as error:
+    message = str(error)
+asyncio.run(index.close())
+index = EdgeIndex(path, DIMENSION)
+print(json.dumps([count, asyncio.run(index.count()), message]))
+"""
+
+
 class TestEdgeIndex:
     @pytest.fixture
     def path(self, tmp_path: Path) -> Path:
@@ -915,6 +936,14 @@ class TestEdgeIndex:
         anew = await index.keep_level(0, ReadPosition(20), since=UNFOLLOWED)
         assert anew.index != kept.index
         await index.close()
+
+    def test_stops_before_a_disk_is_full(self, path: Path) -> None:
+        """Its engine maps its files: on a full disk a signal would kill the process."""
+        done = on_small_disk(WRITES_UNTIL_NO_SPACE, path.parent / "disk" / "index", "240m")
+        assert done.returncode == 0, done.stderr
+        written, kept, message = json.loads(done.stdout)
+        assert 0 < written == kept < 100_000
+        assert "is nearly full" in message
 
     async def test_an_empty_directory_becomes_an_index(self, tmp_path: Path) -> None:
         index = EdgeIndex(tmp_path, DIMENSION)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -34,6 +33,7 @@ from streams.model.ports import (
     Transient,
 )
 from tests.support.kafka_topics import make_topics
+from tests.support.small_disk import on_small_disk
 
 ROOT = Path(__file__).parents[2]
 
@@ -455,8 +455,6 @@ end = asyncio.run(broker.end("t", 0))
 print(json.dumps([acknowledged, len(kept), end, message]))
 """
 
-FULL_DISK = """mkdir "$1" && mount -t tmpfs -o size=1m full "$1" && exec "$2" -c "$3" "$1/log" """
-
 
 class TestLocalBroker:
     @pytest.fixture
@@ -676,20 +674,8 @@ class TestLocalBroker:
         assert "\n" not in message
 
     def test_a_full_disk_keeps_what_was_acknowledged(self, tmp_path: Path) -> None:
-        unshare = shutil.which("unshare")
-        if unshare is None:
-            pytest.skip("no user namespaces here: a small disk cannot be mounted")
         disk = tmp_path / "disk"
-        arguments = ["sh", disk, sys.executable, WRITE_UNTIL_REFUSED]
-        written = subprocess.run(
-            [unshare, "-rm", "sh", "-c", FULL_DISK, *arguments],
-            capture_output=True,
-            text=True,
-            cwd=ROOT,
-            check=False,
-        )
-        if "unshare" in written.stderr or "mount" in written.stderr:
-            pytest.skip(f"a small disk cannot be mounted here: {written.stderr.strip()}")
+        written = on_small_disk(WRITE_UNTIL_REFUSED, disk / "log", "1m")
         acknowledged, kept, end, message = json.loads(written.stdout)
         assert 0 < acknowledged < 3000
         assert kept == end == acknowledged

@@ -220,6 +220,29 @@ class TestMemory:
                 memory.answer(asked.id, "distinct")
             assert memory.get(new.memory_id).live is False
 
+    def test_two_in_conflict_are_both_right_until_that_is_undone(
+        self, opened: Open, request: pytest.FixtureRequest, tmp_path: Path
+    ) -> None:
+        with opened(request, tmp_path, "default-hashing") as memory:
+            nine, eight = (
+                memory.add(f"The office opens at {n} am.", scope=ANA).memory_id for n in (9, 8)
+            )
+            assert [one.memory_id for one in memory.get(nine).conflicts] == [eight]
+            told = memory.distinct(nine, eight, note="two offices")
+            assert (told.kind, told.why) == ("revise", "cleo said that they state different facts")
+            assert [one.conflicts for one in memory.memories(ANA)] == [(), ()]
+            memory.undo(told.id)
+            assert [one.memory_id for one in memory.get(eight).conflicts] == [nine]
+
+            tea = memory.add(TEA, scope=BEN).memory_id
+            for other, why in ((nine, "both are memory"), (tea, r"two scopes are never compared")):
+                with pytest.raises(InvalidRequest, match=why) as refused:
+                    memory.distinct(nine, other)
+                assert refused.value.field == "other_id"
+            memory.retire(eight)
+            with pytest.raises(InvalidRequest, match="is not live: ended"):
+                memory.distinct(nine, eight)
+
     def test_what_is_not_there_is_not_found_and_what_is_invalid_is_refused(
         self, opened: Open, request: pytest.FixtureRequest, tmp_path: Path
     ) -> None:
@@ -229,6 +252,7 @@ class TestMemory:
             (lambda m: m.explain("nothing"), NotFound, "no decision, event or memory in "),
             (lambda m: m.undo("nothing"), NotFound, "no decision in "),
             (lambda m: m.update("nothing", "x"), NotFound, "no memory in "),
+            (lambda m: m.distinct("nothing", "x"), NotFound, "no memory in "),
             (lambda m: m.answer("nothing", "same"), NotFound, "no question in "),
             (lambda m: m.forget("nothing"), NotFound, "no memory in "),
             (lambda m: m.add("x", scope="a/*"), InvalidRequest, "scope: holds the wildcard"),

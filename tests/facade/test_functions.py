@@ -25,6 +25,14 @@ def test_a_script_reads_a_store_that_another_holds_open(
         assert BEES in told
         assert memsieve.recall(scope=ANA, store=tmp_path / "notes") == told
         assert memsieve.recall("bees", scope=ANA, store=tmp_path / "notes", budget=1) == ""
+        assert memsieve.search("bees", store=tmp_path / "notes") == [fact]
+        assert memsieve.recall(store=tmp_path / "notes") == told
+        memory.add(BEES, scope="acme/ben")
+        several = "name one of 2 scopes with scope=, such as acme/ana, acme/ben"
+        with pytest.raises(InvalidRequest, match=several):
+            memsieve.search("bees", store=tmp_path / "notes")
+        with pytest.raises(InvalidRequest, match=several):
+            memsieve.recall(store=tmp_path / "notes")
 
 
 def test_a_memory_without_a_store_is_the_one_of_the_settings(

@@ -60,6 +60,31 @@ def test_a_recall_where_nothing_is_kept_says_so_beside_the_block(
     assert caplog.messages == [f"scope {BEN} has no memories; others have: {ANA}"]
 
 
+def test_the_only_scope_need_not_be_named(memory: Memory) -> None:
+    for asked in (lambda: memory.search("where does Ana live?"), memory.recall):
+        with pytest.raises(InvalidRequest, match=r"^no scope has memories yet: add some first$"):
+            asked()
+    memory.add(LYON, scope=ANA)
+    assert [one.text for one in memory.search("where does Ana live?")] == [LYON]
+    assert memory.recall() == memory.recall(scope=ANA)
+    memory.add(BEES, scope=BEN)
+    for asked in (lambda: memory.search("where does Ana live?"), memory.recall):
+        with pytest.raises(InvalidRequest) as refused:
+            asked()
+        assert f"{refused.value}" == f"name one of 2 scopes with scope=, such as {ANA}, {BEN}"
+        assert refused.value.field == "scope"
+
+
+def test_a_search_of_a_scope_without_memories_names_others(
+    memory: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory.add(LYON, scope=ANA)
+    with caplog.at_level("INFO", "memsieve"):
+        assert memory.search("where does Ana live?", scope=ANA)
+        assert memory.search("where does Ana live?", scope=BEN) == []
+    assert caplog.messages == [f"scope {BEN} has no memories; others have: {ANA}"]
+
+
 @pytest.mark.parametrize("index", ["exact", "edge"])
 def test_what_is_told_is_decided_found_explained_changed_and_forgotten(
     tmp_path: Path, index: str
@@ -440,6 +465,23 @@ def test_the_async_store_has_the_same_methods() -> None:
 
 
 @pytest.mark.parametrize("index", ["exact", "edge"])
+def test_what_contradicts_a_pinned_memory_is_in_conflict_with_it(
+    tmp_path: Path, index: str
+) -> None:
+    policy = "default-hashing {with_verdict.contradicts = 'supersede'}"
+    with opened(tmp_path / "store", index=index, policy=policy) as memory:
+        nine = memory.add("The office opens at 9 am.", scope=ANA, occurred_at=THEN, pinned=True)
+        eight = memory.add("The office opens at 8 am.", scope=ANA)
+        assert eight.why == "it contradicts a memory, but does not replace it; both are kept"
+        assert f"not replaced: {nine.memory_id}, it is pinned." in memory.explain(eight.id)
+        assert [one.text for one in memory.get(nine.memory_id).conflicts] == [eight.text]
+        pinned = memory.get(nine.memory_id)
+        assert (pinned.version, pinned.live) == (1, True)
+        memory.add("The office still opens at 9 am.", scope=ANA)
+        assert memory.get(nine.memory_id).version == 1
+
+
+@pytest.mark.parametrize("index", ["exact", "edge"])
 def test_a_conflict_is_told_on_both_sides_until_one_of_them_is_changed(
     tmp_path: Path, index: str
 ) -> None:
@@ -456,6 +498,15 @@ def test_a_conflict_is_told_on_both_sides_until_one_of_them_is_changed(
         assert [conflict.text for conflict in memory.get(eight.memory_id).conflicts] == [nine.text]
         assert [len(kept.conflicts) for kept in memory.memories(ANA)] == [1, 1]
         assert f'in conflict with "{nine.text}" of 2026-03-01' in memory.recall(scope=ANA)
+
+        told = memory.distinct(nine.memory_id, eight.memory_id, author="cleo", note="two offices")
+        assert (told.kind, told.why) == ("revise", "cleo said that they state different facts")
+        assert [len(kept.conflicts) for kept in memory.memories(ANA)] == [0, 0]
+        again = memory.add("The office opens at 8 a.m.", scope=ANA)  # judged: contradicts nine
+        assert again.memory_id == eight.memory_id
+        assert [len(kept.conflicts) for kept in memory.memories(ANA)] == [0, 0]
+        memory.undo(told.id)
+        assert [len(kept.conflicts) for kept in memory.memories(ANA)] == [1, 1]
 
         memory.update(nine.memory_id, "The office is in Bonn.")
         assert memory.get(eight.memory_id).conflicts == ()

@@ -1,6 +1,6 @@
 """The generated parts of docs/architecture.md: `python -m tests.support.architecture`.
 
-A module's docstring states its purpose, pyproject.toml the layer of each slice;
+A folder's docstring states its purpose, pyproject.toml the layer of each slice;
 `make docs` copies both into the page.
 """
 
@@ -51,28 +51,25 @@ def _way() -> Iterator[str]:
 
 
 def _map() -> Iterator[str]:
-    for package in ("schemas", *(f"streams/{name}" for name in reversed(_slices())), "memsieve"):
-        folder = ROOT / package
-        if not folder.is_dir():  # a layer that is kept free
-            continue
-        yield from ("", f"### `{package}/`", "", _purpose(folder / "__init__.py") + ".", "")
-        yield from ("| file | what it is for |", "|---|---|")
-        for file in sorted(folder.rglob("*.py"), key=lambda path: (path.parent, path.name)):
-            if file.name != "__init__.py":
-                yield f"| `{file.relative_to(ROOT)}` | {_purpose(file)} |"
+    yield from ("", "| layer | folder | what it is for |", "|---|---|---|")
+    folders = [["schemas"], *([f"streams/{name}" for name in layer] for layer in _layers())]
+    for number, layer in enumerate([*folders, ["memsieve"]]):
+        for folder in layer:
+            purpose = _purpose(ROOT / folder / "__init__.py")
+            yield f"| {number} | [{folder}/](../{folder}/) | {purpose} |"
     yield ""
 
 
-def _slices() -> list[str]:
-    """Return the slices, the highest layer first."""
+def _layers() -> list[list[str]]:
+    """Return the slices of each layer, the lowest layer first."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     order = contracts["tool"]["importlinter"]["contracts"]
     (layers,) = (one["layers"] for one in order if one.get("containers") == ["streams"])
-    return [name for layer in layers for name in re.findall(r"\w+", layer)]
+    return [re.findall(r"\w+", layer) for layer in reversed(layers)]
 
 
 def _purpose(file: Path) -> str:
-    """Return what a module's docstring says first."""
+    """Return the first sentence of a module's docstring."""
     docstring = ast.get_docstring(ast.parse(file.read_text("utf-8")))
     assert docstring, f"{file}: a docstring says what the module is for"
     first = " ".join(docstring.split("\n\n")[0].split())

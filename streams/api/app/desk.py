@@ -105,16 +105,20 @@ class Desk:
         except Refused as error:
             return error
 
-    async def memory(self, request: Request, right: Right, identity: str) -> Memory:
-        """Return the memory that an id means. Raises DeclinedRequest if it is forgotten."""
-        memory = await self.any_memory(request, right, identity)
-        require_told(memory)
+    async def memory(
+        self, request: Request, right: Right, identity: str, field: str = "memory_id"
+    ) -> Memory:
+        """Return the memory that an id means, that of a `field`. Raises DeclinedRequest if it is forgotten."""
+        memory = await self.any_memory(request, right, identity, field)
+        require_told(memory, field)
         return memory
 
-    async def any_memory(self, request: Request, right: Right, identity: str) -> Memory:
+    async def any_memory(
+        self, request: Request, right: Right, identity: str, field: str = "memory_id"
+    ) -> Memory:
         """Return the memory that an id means; one outside the token's scopes is unknown."""
-        memory = await self.life.memory(identity, _grant(request).covers)
-        self.permit(request, right, memory.scope, "memory_id", unknown("memory", identity))
+        memory = await self.life.memory(identity, _grant(request).covers, field)
+        self.permit(request, right, memory.scope, field, unknown("memory", identity, field))
         return memory
 
     async def decision(

@@ -28,6 +28,7 @@ from streams.api.app.records import (
     Results,
     Retiring,
     Search,
+    Telling,
     correcting,
     outcome_of,
     version_told,
@@ -188,6 +189,16 @@ def _add_changing(app: FastAPI, desk: Desk) -> None:
         memory = await desk.memory(request, "write", memory_id)
         asked = why or Retiring()
         told = await life.retire(memory, desk.author(request), asked.note, asked.reason)
+        return _all(told, response)
+
+    @app.post(f"{_ONE}/distinct", summary="Keep two", responses=errors)
+    async def distinct(
+        memory_id: MemoryName, telling: Telling, request: Request, response: Response
+    ) -> Changes:
+        """Keep two memories that are in conflict: both are right, and are never merged."""
+        memory = await desk.memory(request, "write", memory_id)
+        other = await desk.memory(request, "write", telling.other_id, "other_id")
+        told = await life.distinct(memory, other, desk.author(request), telling.note)
         return _all(told, response)
 
     @app.post(f"{_ONE}/rate", summary="Rate", responses=errors)

@@ -14,6 +14,7 @@ from schemas.base import (
     FewLabels,
     Label,
     MemoryId,
+    MemoryName,
     Metadata,
     Moment,
     Record,
@@ -145,6 +146,12 @@ class Retiring(Noted):
     """Why a memory ends."""
 
     reason: Ended = "invalid"
+
+
+class Telling(Noted):
+    """The memory that is right beside another one."""
+
+    other_id: MemoryName
 
 
 class Rating(Noted):

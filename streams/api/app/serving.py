@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 from streams.api.app import access
 from streams.memory.app.lifecycle import Lifecycle
 from streams.memory.app.opening import open_lifecycle
-from streams.services.world.health import endpoints
+from streams.services.world.health import endpoints, readiness_watched
 from streams.services.world.serving import serving
 from streams.store.app.reading import LogTarget
 from streams.store.app.settings import Settings
@@ -34,7 +34,13 @@ class ServedApp:
     reads_past: bool = False
 
 
-async def serve(target: LogTarget, app: ServedApp, report: Callable[[str], None]) -> None:
+async def serve(
+    target: LogTarget,
+    app: ServedApp,
+    *,
+    report: Callable[[str], None],
+    warn: Callable[[str], None],
+) -> None:
     """Serve an app, and health and metrics on the port of `service`, until SIGTERM or SIGINT.
 
     This process alone writes an embedded store, and events are decided on before they are
@@ -62,7 +68,8 @@ async def serve(target: LogTarget, app: ServedApp, report: Callable[[str], None]
         )
         report(f"{app.name} on port {await stack.enter_async_context(served)}")
         health.life = life
-        await stop
+        async with readiness_watched(health.waits_for, report=report, warn=warn):
+            await stop
         report("stopping")
 
 
@@ -77,15 +84,17 @@ class _Health:
         return endpoints(
             settings.service.host,
             settings.service.port,
-            waits_for=self._waits_for,
-            registry=self.metrics.registry,
+            waits_for=self.waits_for,
+            metrics=self.metrics,
         )
 
-    async def _waits_for(self) -> Mapping[str, str]:
+    async def waits_for(self) -> Mapping[str, str]:
+        """Return what keeps the process from answering, by part."""
         if self.life is None:
             return {"service": "its start"}
         try:
-            await self.life.loading.index()
+            index = await self.life.loading.index()
+            await index.level()
         except Exception as error:  # noqa: BLE001 - any error means that no request can be answered
             return {"memories": str(error)}
         return {}

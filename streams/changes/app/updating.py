@@ -111,14 +111,14 @@ def stands(event: Remember, memory: Memory, author: str, known: Memory | None = 
     new = (
         Seen(memory_id=made, content_key=content_key(event.scope, event.text))
         if known is None
-        else _seen(known)
+        else Seen.of(known)
     )
-    return _answer(event, new, _seen(memory), "contradicts", author)
+    return _answer(event, new, Seen.of(memory), "contradicts", author)
 
 
 def _joins(event: Remember, memory: Memory, twin: Memory, author: str) -> Answer:
     """Return the answer that a memory stands for another one, whose text an event gave it."""
-    return _answer(event, _seen(twin), _seen(memory), "same", author)
+    return _answer(event, Seen.of(twin), Seen.of(memory), "same", author)
 
 
 def _answer(
@@ -139,7 +139,3 @@ def _answer(
         author=author,
         occurred_at=event.occurred_at,
     )
-
-
-def _seen(memory: Memory) -> Seen:
-    return Seen(memory_id=memory.id, content_key=memory.content_key)

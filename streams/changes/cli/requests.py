@@ -1,4 +1,4 @@
-"""`memsieve memory pin`, `unpin`, `update`, `retire`, `rate`: requests to change a memory."""
+"""`memsieve memory pin`, `unpin`, `update`, `retire`, `rate`, `distinct`: requests for a change."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -26,6 +26,7 @@ from streams.store.app.client import (
 from streams.store.app.cluster_client import watched
 from streams.store.app.reading import LogTarget, StoreReader, read, reading
 from streams.store.app.requests import author_of, open_client, request
+from streams.store.app.requests import distinct as both_right
 from streams.store.cli import options
 from streams.store.cli.console import note, tell
 from streams.store.cli.replies import decision_json, heard, places, published
@@ -94,6 +95,26 @@ def retire(
         wish = {"memories": targets, "reason": reason}
         asked.append(request(Retire, scope, targets[0].memory_id, author=who, note=note_, **wish))
     ask(source, asked, asking)
+
+
+def distinct(
+    identity: Identity,
+    other: Annotated[
+        str,
+        typer.Argument(metavar="OTHER", help="The other memory, in the same way."),
+    ],
+    *,
+    note_: options.Note = "",
+    asking: options.ChangeOptions,
+) -> None:
+    """Keep two memories that are in conflict: both are right.
+
+    They are never merged, and not marked again while both keep their texts.
+    """
+    source = asking.source()
+    who = author_of(source.settings, asking.author)
+    [one, two] = read(source, partial(_memories, identities=[identity, other]))
+    ask(source, [both_right(one, two, author=who, note=note_)], asking)
 
 
 def rate(

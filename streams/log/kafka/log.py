@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import GroupCoordinatorNotAvailableError, KafkaError
+from aiokafka.errors import GroupCoordinatorNotAvailableError, KafkaError, for_code
 
 from schemas.topics import TOPICS
 from streams.log.kafka.connection import STOP_SECONDS, Connection, bounded, require_permitted
@@ -241,6 +241,17 @@ class KafkaLog:
         if found is None:
             raise Unreachable(f"Kafka does not say what group {name} has committed")
         return None if found.offset < 0 else CommittedOffset(found.offset, found.metadata)
+
+    async def has_members(self, group: str) -> bool:
+        """Return whether any process consumes as this group."""
+        name = self._connection.named(group)
+        async with self._connection.meanings():
+            admin = await self._opened_admin()
+            [answer] = await _coordinated(lambda: admin.describe_consumer_groups([name]))
+            [(code, _, _, _, _, members, *_)] = answer.groups
+            if code:
+                raise for_code(code)(f"group {name}")
+        return bool(members)
 
     async def find(self, topic: str, header: str, values: Sequence[str]) -> list[LogRecord]:
         wanted = {value.encode("utf-8", "surrogatepass") for value in values}

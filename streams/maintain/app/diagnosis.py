@@ -1,7 +1,7 @@
 """Diagnosis: checks everything that memsieve needs, and names a remedy for each problem."""
 
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 
@@ -16,21 +16,39 @@ from streams.stage.flow.takeover import DEDUPLICATOR_GROUP, applied
 from streams.stage.flow.writer import WRITER_GROUP, is_level
 from streams.store.app import policies, wiring
 from streams.store.app.embedding import settings_of
+from streams.store.app.failures import Failure, failure_of
 from streams.store.app.reading import LogTarget, StoreReader, ends
 from streams.store.app.settings import Settings
 from streams.store.core.counts import number
 from streams.store.world.store_directory import StoreDirectory
 
-Examiner = Callable[[Settings], Awaitable[str]]
+
+@dataclass(frozen=True)
+class Fact:
+    """What is true of a part that works; `warnings` say what else needs attention."""
+
+    told: str
+    warnings: Sequence[str] = ()
+
+
+Examiner = Callable[[Settings], Awaitable[str | Fact]]
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The diagnosis of one part; if unhealthy, its fact names the remedy."""
+    """The diagnosis of one part; its fact and its warnings name the remedy.
+
+    `failure` classifies what is wrong; None if the part is healthy.
+    """
 
     subject: str
-    healthy: bool
     fact: str
+    warnings: Sequence[str] = ()
+    failure: Failure | None = None
+
+    @property
+    def healthy(self) -> bool:
+        return self.failure is None
 
 
 async def examine(target: LogTarget) -> list[Diagnosis]:
@@ -51,11 +69,13 @@ async def examine(target: LogTarget) -> list[Diagnosis]:
     return [await _diagnosis(subject, examined(settings)) for subject, examined in parts]
 
 
-async def _diagnosis(subject: str, examined: Awaitable[str]) -> Diagnosis:
+async def _diagnosis(subject: str, examined: Awaitable[str | Fact]) -> Diagnosis:
     try:
-        return Diagnosis(subject, healthy=True, fact=await examined)
+        found = await examined
     except (Fatal, Transient, InvalidPolicy) as error:
-        return Diagnosis(subject, healthy=False, fact=str(error))
+        return Diagnosis(subject, str(error), failure=failure_of(error))
+    fact = found if isinstance(found, Fact) else Fact(found)
+    return Diagnosis(subject, fact.told, fact.warnings)
 
 
 async def _policy(settings: Settings) -> str:
@@ -120,13 +140,32 @@ async def _topics(settings: Settings) -> str:
     return f"{len(TOPICS)} topics, {number(partitions, 'partition')} of turns, events and decisions"
 
 
-async def _groups(settings: Settings) -> str:
+async def _groups(settings: Settings) -> Fact:
+    """Count what waits, and warn of what no service is there to work on."""
     log = wiring.kafka_log(settings)
     try:
         turns = await _behind(log, EXTRACTOR_GROUP, TURNS)
-        return f"{number(turns, 'turn')} to extract from, {_told(*await _waiting(log))}"
+        undecided, unapplied = await _waiting(log)
+        waiting = {EXTRACTOR_GROUP: turns, DEDUPLICATOR_GROUP: undecided, WRITER_GROUP: unapplied}
+        idle = [
+            group for group, count in waiting.items() if count and not await log.has_members(group)
+        ]
     finally:
         await log.close()
+    remedies = _DISTRIBUTED if settings.index.kind.shared else _IN_ONE_PROCESS
+    told = f"{number(turns, 'turn')} to extract from, {_told(undecided, unapplied)}"
+    return Fact(told, [remedies[group] for group in idle])
+
+
+_DISTRIBUTED = {
+    EXTRACTOR_GROUP: "nobody extracts from turns: start memsieve service extractor",
+    DEDUPLICATOR_GROUP: "nobody decides on events: start memsieve service deduplicator",
+    WRITER_GROUP: "nobody applies decisions: start memsieve service writer",
+}
+_IN_ONE_PROCESS = _DISTRIBUTED | {
+    DEDUPLICATOR_GROUP: "nobody decides on events: start memsieve service serve",
+    WRITER_GROUP: "nobody applies decisions: start memsieve service serve",
+}
 
 
 async def _collection(settings: Settings) -> str:

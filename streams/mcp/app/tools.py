@@ -176,6 +176,15 @@ class Retiring(OfMemory):
     note: Note = ""
 
 
+class Telling(OfMemory):
+    """Which two memories are both right, and why."""
+
+    other_id: Annotated[
+        MemoryName, Field(description="The id of the memory that it is in conflict with.")
+    ]
+    note: Note = ""
+
+
 class Undoing(Record):
     """Which decision is to be undone, and why."""
 
@@ -421,6 +430,12 @@ async def _retire(call: Call, asked: Retiring) -> Decided:
     return _decided(await call.store.retire(identity, call.wish(asked.note), asked.reason))
 
 
+async def _distinct(call: Call, asked: Telling) -> Decided:
+    one = await call.memory_id("write", asked.memory_id)
+    other = await call.memory_id("write", asked.other_id)
+    return _decided(await call.store.distinct(one, other, call.wish(asked.note)))
+
+
 async def _forget(call: Call, asked: Forgetting) -> Forgotten:
     wanted = ForgetTarget(memory=await call.memory_id("write", asked.memory_id))
     forgot = await call.store.forget(wanted, call.wish(asked.note), later=False)
@@ -525,7 +540,7 @@ TOOLS = {
             "List contradictions",
             "List the pairs of memories of a scope that cannot both be true now: both texts, when "
             "each was last said, and which is the newer. Ask which is right, then `update` or "
-            "`retire` what is wrong.",
+            "`retire` what is wrong; if both are right, call `distinct`.",
             Disputing,
             Disputes,
             _conflicts,
@@ -566,6 +581,17 @@ TOOLS = {
             Retiring,
             Decided,
             _retire,
+            changes=True,
+        ),
+        Tool(
+            "distinct",
+            "Keep two memories",
+            "Keep two memories that are in conflict though both are right, such as facts about "
+            "two things. They are no longer listed as in conflict, and never merged; `undo` takes "
+            "that back.",
+            Telling,
+            Decided,
+            _distinct,
             changes=True,
         ),
         Tool(

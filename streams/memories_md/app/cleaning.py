@@ -7,9 +7,9 @@ result until nothing more is found, so cleaning a clean file changes nothing.
 An entry that is merged into another stays in the file as retired: no text is lost.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -25,6 +25,7 @@ from streams.memories_md.core.entries import (
     Location,
     MemoryEntry,
     entries,
+    entry_at,
 )
 from streams.memories_md.core.mapping import event_of
 from streams.memories_md.core.supersession import Damage, damages, repaired
@@ -43,28 +44,6 @@ _DECIMALS = 4
 
 
 @dataclass(frozen=True)
-class MergedEntry:
-    """An entry replaced by another, by the decision on the entry at line `by`.
-
-    `verbatim`: the other entry contains every sentence of it word for word.
-    """
-
-    found: LocatedEntry
-    by: int
-    gone: ReplacedEntry
-    verbatim: bool
-
-
-@dataclass(frozen=True)
-class EntryGroup:
-    """Entries that became one: the survivor before and after, and the other members."""
-
-    survivor: LocatedEntry
-    now: MemoryEntry
-    members: tuple[MergedEntry, ...]
-
-
-@dataclass(frozen=True)
 class Size:
     """The number and the bytes of a file's live entries."""
 
@@ -74,7 +53,10 @@ class Size:
 
 @dataclass(frozen=True)
 class CleanedFile:
-    """A file before and after cleaning, and why; line numbers are those before."""
+    """A file before and after cleaning, and why; entries and their lines are those before.
+
+    Entries keep their positions.
+    """
 
     policy: PolicyId
     model: ModelId
@@ -83,23 +65,11 @@ class CleanedFile:
     damages: tuple[Damage, ...]
     brought_back: int
     problems: tuple[FileProblem, ...]
-    groups: tuple[EntryGroup, ...]
+    unions: tuple[Union, ...]
 
     @property
     def changed(self) -> bool:
         return self.after != self.before
-
-    def by_location(self) -> Iterator[tuple[Location, list[EntryGroup]]]:
-        """Yield the locations in which entries were merged."""
-        groups: dict[int, list[EntryGroup]] = defaultdict(list)
-        places: dict[int, Location] = {}
-        for group in self.groups:
-            location = group.survivor.location
-            if location is not None:
-                places.setdefault(location.id, location)
-                groups[location.id].append(group)
-        for number, members in groups.items():
-            yield places[number], members
 
     def as_json(self) -> dict[str, Any]:
         """Return the result for programs, with stable keys."""
@@ -111,7 +81,7 @@ class CleanedFile:
             "entries": sum(1 for _ in entries(self.before)),
             "live_before": before.entries,
             "brought_back": self.brought_back,
-            "removed": sum(len(group.members) for group in self.groups),
+            "removed": sum(len(union.gone) for union in self.unions),
             "live_after": after.entries,
             "bytes_before": before.bytes,
             "bytes_after": after.bytes,
@@ -123,9 +93,9 @@ class CleanedFile:
                     "name": location.name,
                     "live_before": lived[location.id],
                     "live_after": live_on[location.id],
-                    "groups": [_group(group) for group in groups],
+                    "groups": [_group(one, entry_at(self.after, one.survivor.at)) for one in made],
                 }
-                for location, groups in self.by_location()
+                for location, made in _united_in(self.unions)
             ],
             "repairs": [
                 {
@@ -166,12 +136,13 @@ async def clean(
     lines = {found.at: found for found in entries(document)}
     work = _Work(mended, lines, world)
     known, chosen = means.knowing(), for_repeats(policy)
+    of_the_same_words = with_bands(chosen, lambda _: Bands(match=1.0, review=1.0, log=1.0))
 
     async def decide(asked: Sequence[tuple[LocatedEntry, Remember]], rules: Policy) -> None:
         decided = await decide_in_memory([event for _, event in asked], rules, known, done)
         work.take(unions([found for found, _ in asked], decided))
 
-    await decide(work.open(), _of_the_same_words(chosen))
+    await decide(work.open(), of_the_same_words)
     work.reopen()
     while asked := work.open():
         await decide(asked, chosen)
@@ -186,13 +157,8 @@ async def clean(
         problems=tuple(
             sorted([*problems(document), *refused, *left], key=lambda problem: problem.line)
         ),
-        groups=tuple(_groups(work)),
+        unions=tuple(work.unions()),
     )
-
-
-def _of_the_same_words(policy: Policy) -> Policy:
-    """Return a policy that compares only texts of the same words."""
-    return with_bands(policy, lambda _: Bands(match=1.0, review=1.0, log=1.0))
 
 
 @dataclass
@@ -244,7 +210,14 @@ class _Work:
             return
         members = self.united.setdefault(union.survivor.at, [])
         for gone in union.gone:
-            members += [*self.united.pop(gone.found.at, ()), gone]
+            found, by = self.lines[gone.found.at], self.lines[gone.by.at]
+            members += [*self.united.pop(found.at, ()), replace(gone, found=found, by=by)]
+
+    def unions(self) -> Iterator[Union]:
+        """Yield what all unions came to, in file order."""
+        for at in sorted(self.united):
+            gone = sorted(self.united[at], key=lambda one: one.found.line)
+            yield Union(self.lines[at], entry_at(self.document, at).text, tuple(gone))
 
     def _event(self, number: int, found: LocatedEntry) -> Remember | None:
         """Return an entry as an unnamed event; later in the file is later in time."""
@@ -259,18 +232,13 @@ class _Work:
         return event.model_copy(update=own)
 
 
-def _groups(work: _Work) -> Iterator[EntryGroup]:
-    now = {found.at: found.entry for found in entries(work.document)}
-    for at in sorted(work.united):
-        members = [_member(gone, work, now[at].text) for gone in work.united[at]]
-        members.sort(key=lambda member: member.found.line)
-        yield EntryGroup(work.lines[at], now[at], tuple(members))
-
-
-def _member(gone: ReplacedEntry, work: _Work, text: str) -> MergedEntry:
-    """Compare a removed entry with the final text that replaces it."""
-    found, by = work.lines[gone.found.at], work.lines[gone.by.at].line
-    return MergedEntry(found, by, gone, verbatim=contains(text, found.entry.text))
+def _united_in(made: Iterable[Union]) -> Iterable[tuple[Location, list[Union]]]:
+    """Return the locations in which entries were united, and what was united there."""
+    found: dict[int, tuple[Location, list[Union]]] = {}
+    for union in made:
+        if (location := union.survivor.location) is not None:
+            found.setdefault(location.id, (location, []))[1].append(union)
+    return found.values()
 
 
 def _by_location(document: Document) -> Counter[int]:
@@ -282,32 +250,33 @@ def _by_location(document: Document) -> Counter[int]:
     )
 
 
-def _group(group: EntryGroup) -> dict[str, Any]:
-    before, now = group.survivor.entry, group.now
+def _group(union: Union, now: MemoryEntry) -> dict[str, Any]:
+    before = union.survivor.entry
     return {
         "survivor": {
-            "line": group.survivor.line,
+            "line": union.survivor.line,
             "title": before.header.title,
             "text_before": before.text,
             "text_after": now.text,
             "seen": now.meta.seen,
         },
-        "members": [_as_json(member) for member in group.members],
+        "members": [_member(one, now.text) for one in union.gone],
     }
 
 
-def _as_json(member: MergedEntry) -> dict[str, Any]:
-    compared = member.gone.compared
+def _member(gone: ReplacedEntry, now: str) -> dict[str, Any]:
+    """Return a retired entry; `verbatim`: every sentence of it is word for word in the new text."""
+    entry, compared = gone.found.entry, gone.compared
     return {
-        "line": member.found.line,
-        "title": member.found.entry.header.title,
-        "text": member.found.entry.text,
-        "decided_at": member.by,
-        "reason": member.gone.decision.evidence.reason.value,
-        "why": why(member.gone.decision),
+        "line": gone.found.line,
+        "title": entry.header.title,
+        "text": entry.text,
+        "decided_at": gone.by.line,
+        "reason": gone.decision.evidence.reason.value,
+        "why": why(gone.decision),
         "similarity": None if compared is None else compared.similarity,
         "judge": None if compared is None else compared.judge,
-        "verbatim": member.verbatim,
+        "verbatim": contains(now, entry.text),
     }
 
 

@@ -88,29 +88,29 @@ class _Chains:
 
     def __init__(self, found: Sequence[LocatedEntry]) -> None:
         self._found = found
-        self._named: dict[_Title, list[int]] = defaultdict(list)
-        self._naming: dict[_Title, list[int]] = defaultdict(list)
         self._sound: set[int] = set()
-        self._told: dict[_Title, int] = defaultdict(int)
+        self._titles = [_title(one, one.entry.header.title) for one in found]
+        self._named: dict[_Title, list[int]] = defaultdict(list)
+        for number, title in enumerate(self._titles):
+            self._named[title].append(number)
+        self._successors: dict[int, _Title] = {}
+        self._naming: dict[_Title, list[int]] = defaultdict(list)
         for number, one in enumerate(found):
-            self._named[_title(one, one.entry.header.title)].append(number)
             if (successor := _successor(one.entry)) is not None:
-                self._naming[_title(one, successor)].append(number)
+                title = self._successors[number] = _title(one, successor)
+                self._naming[title].append(number)
 
     def damages(self) -> Iterator[Damage]:
-        broken: list[int] = []
         for number, one in enumerate(self._found):
-            if _successor(one.entry) is None:
+            if number not in self._successors:
                 self._spread(number)
                 if _is_unexplained(one.entry):
                     yield _unexplained(one)
-            else:
-                broken.append(number)
-        for number in broken:
+        for number in self._successors:
             if number not in self._sound and not self._others(number):
                 yield self._without_other(number)
                 yield from self._following(number)
-        for number in broken:
+        for number in self._successors:
             if number not in self._sound:
                 circle = self._circle(number)
                 newest = max(circle)
@@ -119,36 +119,30 @@ class _Chains:
 
     def _following(self, number: int) -> Iterator[Damage]:
         """Treat an entry as live again, and report all that lead to it."""
-        one = self._found[number]
-        for follower in self._spread(number):
-            if follower != number:
-                yield Damage(
-                    self._found[follower],
-                    "follows",
-                    f"its successor leads to line {one.line}, which leads nowhere",
-                    f"none is needed once line {one.line} is active again",
-                )
+        line = self._found[number].line
+        for follower in self._spread(number)[1:]:
+            yield Damage(
+                self._found[follower],
+                "follows",
+                f"its successor leads to line {line}, which leads nowhere",
+                f"none is needed once line {line} is active again",
+            )
 
     def _spread(self, number: int) -> list[int]:
-        """Mark an entry and all that lead to it as sound; return those newly marked."""
+        """Mark an entry and all that lead to it as sound; return those newly marked, it first."""
         made: list[int] = []
         open_ = [number]
         while open_:
             one = open_.pop()
-            if one in self._sound:
-                continue
-            self._sound.add(one)
-            made.append(one)
-            title = _title(self._found[one], self._found[one].entry.header.title)
-            if self._told[title] < 2:  # noqa: PLR2004 - the second also tells the first one
-                self._told[title] += 1
-                open_ += [other for other in self._naming[title] if other != one]
+            if one not in self._sound:
+                self._sound.add(one)
+                made.append(one)
+                open_ += self._naming.pop(self._titles[one], ())
         return made
 
     def _others(self, number: int) -> list[int]:
         """Return at most two other entries that have the title of an entry's successor."""
-        wanted = _title(self._found[number], _successor(self._found[number].entry) or "")
-        return [other for other in self._named.get(wanted, [])[:2] if other != number]
+        return [other for other in self._named[self._successors[number]][:2] if other != number]
 
     def _circle(self, start: int) -> list[int]:
         """Follow successors from an entry until one repeats; return the entries of that circle."""
@@ -162,8 +156,8 @@ class _Chains:
 
     def _without_other(self, number: int) -> Damage:
         one = self._found[number]
-        successor = _successor(one.entry) or ""
-        if _title(one, successor) in self._named:
+        successor = _successor(one.entry)
+        if self._successors[number] == self._titles[number]:
             why = f'it is superseded by "{successor}", which is its own title, and no other\'s'
             return Damage(one, "itself", why, _ACTIVE_AGAIN)
         where = "outside of all locations" if one.location is None else "in its location"

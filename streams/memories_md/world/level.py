@@ -73,15 +73,13 @@ def digest(text: str) -> str:
 class LevelFile:
     """The level next to a file, for repeated reads and writes.
 
-    A large file has a large level, but each change moves only a few memories: the others are not
-    parsed or encoded again, as long as no other process changes the level.
+    What this process wrote last is not parsed again: of a large file, that takes most of the time.
     """
 
     def __init__(self, file: MemoriesFile) -> None:
         self._file = file
         self._path = level_of(file)
         self._last: tuple[bytes, FileLevel] | None = None
-        self._encoded: dict[MemoryId, tuple[PlacedEntry, bytes]] = {}
 
     def read(self) -> FileLevel | None:
         """Return the level; None if no writer keeps the file. Raises NoStore if it is damaged."""
@@ -96,7 +94,7 @@ class LevelFile:
 
     def keep(self, level: FileLevel) -> None:
         """Replace the level durably."""
-        content = self._encode(level)
+        content = to_json(level) + b"\n"
         unfinished = self._file.beside("level.unfinished")
         with meanings(self._file.path):
             write_durably(unfinished, content)
@@ -111,26 +109,6 @@ class LevelFile:
             raise NoStore(
                 f"{self._path} is damaged: delete it, and the file is synchronised from the log"
             ) from error
-
-    def _encode(self, level: FileLevel) -> bytes:
-        rest = to_json(
-            {"format": level.format, "partitions": level.partitions, "coming": level.coming}
-        )
-        return b'{"memories":{%b},%b\n' % (
-            b",".join(self._entries(level.memories)),
-            rest.removeprefix(b"{"),
-        )
-
-    def _entries(self, memories: Mapping[MemoryId, PlacedEntry]) -> list[bytes]:
-        """Return the entry of each memory as JSON; reuse the encoding of unmoved ones."""
-        entries: list[bytes] = []
-        for identity, place in memories.items():
-            known = self._encoded.get(identity)
-            if known is None or known[0] is not place:
-                known = place, to_json(identity) + b":" + to_json(place)
-                self._encoded[identity] = known
-            entries.append(known[1])
-        return entries
 
 
 def _holds(

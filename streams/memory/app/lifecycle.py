@@ -41,8 +41,9 @@ from streams.stage.core.reviewing import ReviewQuestion
 from streams.stage.flow.decisions import CountedDecision
 from streams.store.app.client import is_out_of_date
 from streams.store.app.conflicts import KeptMemory, among, conflicts_of, kept
+from streams.store.app.failures import UsageError
 from streams.store.app.reading import AmbiguousPrefix, StoreReader, everywhere
-from streams.store.app.requests import request
+from streams.store.app.requests import distinct, request
 
 _Request = TypeVar("_Request", Pin, Rate, Retire)
 
@@ -111,7 +112,10 @@ class Lifecycle:
         return self._clock.now()
 
     async def memory(
-        self, identity: str, within: Callable[[ScopeName], bool] = everywhere
+        self,
+        identity: str,
+        within: Callable[[ScopeName], bool] = everywhere,
+        field: str = "memory_id",
     ) -> Memory:
         """Return the memory that an id means, live or retired; a forgotten one has no text.
 
@@ -121,11 +125,11 @@ class Lifecycle:
         index, known = await self.loading.index(), MemoryId(identity)
         held = await index.get([known])
         if not held and self._past is not None:
-            with _unambiguous("memory_id"):
+            with _unambiguous(field):
                 known = await self._past.memory_id(identity, within) or known
             held = await index.get([known])
         if not held:
-            raise unknown("memory", identity)
+            raise unknown("memory", identity, field)
         return held[known].memory
 
     async def kept(self, memory: Memory) -> KeptMemory:
@@ -281,6 +285,18 @@ class Lifecycle:
         targets = (target_of(memory),)
         return await self._ask(Retire, memory, author, note, memories=targets, reason=reason)
 
+    async def distinct(
+        self, memory: Memory, other: Memory, author: str, note: str
+    ) -> list[EventResult]:
+        """Keep two live memories of a scope: both are right."""
+        require_live(memory)
+        require_live(other, "other_id")
+        try:
+            event = distinct(memory, other, author=author, note=note)
+        except UsageError as error:
+            raise DeclinedRequest(DeclineReason.UNFIT, f"{error}", error.field) from error
+        return await self._decided(event, memory)
+
     async def rate(
         self, memory: Memory, author: str, note: str, counts: Mapping[str, int]
     ) -> list[EventResult]:
@@ -345,6 +361,9 @@ class Lifecycle:
         self, kind: type[_Request], memory: Memory, author: str, note: str, **fields: object
     ) -> list[EventResult]:
         event = request(kind, memory.scope, memory.id, author=author, note=note, **fields)
+        return await self._decided(event, memory)
+
+    async def _decided(self, event: Event, memory: Memory) -> list[EventResult]:
         told = await self.deciding.decide([event])
         if is_out_of_date(told[0].decision):
             raise changed(memory.id)
@@ -374,11 +393,13 @@ _FIELDS = {
 
 
 def unknown(
-    what: Literal["memory", "decision", "question", "decision, event or memory"], identity: str
+    what: Literal["memory", "decision", "question", "decision, event or memory"],
+    identity: str,
+    field: str | None = None,
 ) -> DeclinedRequest:
     """Return that nothing has an id; also used for what the caller may not see."""
     said = f"no {what} in your scopes has the id {identity}"
-    return DeclinedRequest(DeclineReason.UNKNOWN, said, _FIELDS[what])
+    return DeclinedRequest(DeclineReason.UNKNOWN, said, field or _FIELDS[what])
 
 
 @contextmanager
@@ -403,21 +424,19 @@ def is_forgotten(memory: Memory) -> bool:
     return memory.status is Standing.FORGOTTEN
 
 
-def require_told(memory: Memory) -> None:
-    """Raise DeclinedRequest if a memory is forgotten."""
+def require_told(memory: Memory, field: str = "memory_id") -> None:
+    """Raise DeclinedRequest if a memory is forgotten; `field` of the request names it."""
     if is_forgotten(memory):
-        raise DeclinedRequest(
-            DeclineReason.FORGOTTEN, f"memory {memory.id} is forgotten", "memory_id"
-        )
+        raise DeclinedRequest(DeclineReason.FORGOTTEN, f"memory {memory.id} is forgotten", field)
 
 
-def require_live(memory: Memory) -> None:
-    """Raise DeclinedRequest if a memory is not live."""
-    require_told(memory)
+def require_live(memory: Memory, field: str = "memory_id") -> None:
+    """Raise DeclinedRequest if a memory is not live; `field` of the request names it."""
+    require_told(memory, field)
     if not memory.live:
         ended = memory.superseded is None or memory.superseded.by is None
         remedy = "; undo its retirement first" if ended else ""
-        raise DeclinedRequest(DeclineReason.CONFLICT, not_live(memory) + remedy, "memory_id")
+        raise DeclinedRequest(DeclineReason.CONFLICT, not_live(memory) + remedy, field)
 
 
 def require_free(memory: Memory) -> None:

@@ -57,7 +57,7 @@ from streams.store.app.conflicts import KeptMemory, among, conflicts_of, kept
 from streams.store.app.embedding import ChosenModel
 from streams.store.app.failures import UnknownId, UsageError
 from streams.store.app.reading import LogTarget, StoreReader, everywhere, in_order
-from streams.store.app.requests import author_of, request
+from streams.store.app.requests import author_of, distinct, request
 
 _T = TypeVar("_T")
 _Request = TypeVar("_Request", Pin, Rate, Retire)
@@ -167,7 +167,7 @@ class MemoryStore:
         def asked(memory: Memory) -> Event:
             return _asked(Pin, memory, wish, memory_id=memory.id, pinned=pinned)
 
-        return await self._change(self._ask(identity, asked))
+        return await self._change(self._ask(asked, identity))
 
     async def retire(self, identity: str, wish: Wish, reason: Ended) -> ExplainedDecision:
         """End a live memory that is not pinned; none takes its place. Raises as `pin` does."""
@@ -177,7 +177,15 @@ class MemoryStore:
                 Retire, unpinned(memory), wish, memories=(target_of(memory),), reason=reason
             )
 
-        return await self._change(self._ask(identity, asked))
+        return await self._change(self._ask(asked, identity))
+
+    async def distinct(self, identity: str, other: str, wish: Wish) -> ExplainedDecision:
+        """Keep two live memories of a scope: both are right. Raises as `pin` does."""
+
+        def asked(one: Memory, two: Memory) -> Event:
+            return distinct(one, two, author=wish.author, note=wish.note)
+
+        return await self._change(self._ask(asked, identity, other))
 
     async def rate(self, identity: str, wish: Wish, counts: Mapping[str, int]) -> ExplainedDecision:
         """Add to how often a live memory was accessed, was helpful or harmful. Raises as `pin`."""
@@ -185,7 +193,7 @@ class MemoryStore:
         def asked(memory: Memory) -> Event:
             return _asked(Rate, memory, wish, memory_id=memory.id, **counts)
 
-        return await self._change(self._ask(identity, asked))
+        return await self._change(self._ask(asked, identity))
 
     async def questions(self) -> list[ReviewQuestion]:
         """Return every question to a person, the newest first."""
@@ -200,6 +208,17 @@ class MemoryStore:
         """Return the memories nearest to a query, with those of one fact in one entry."""
         async with self._gate.shared():
             return await self._held.loading.search(asked)
+
+    async def only_scope(self) -> ScopeName:
+        """Return the only scope that has memories. Raises UsageError if there are several, or none."""
+        async with self._gate.shared():
+            return loading.only_scope(await self._held.loading.scopes(), loading.SCOPE_ARGUMENT)
+
+    async def hint(self, scope: ScopeName) -> str | None:
+        """Return what `hint_of` says where a search found nothing."""
+        async with self._gate.shared():
+            most = recalling.SUGGESTED_FROM_MAX
+            return await loading.hint_of(await self._index(), scope, scope.__eq__, most=most)
 
     async def recall(self, asked: recalling.RecallRequest) -> tuple[PromptBlock, str | None]:
         """Return a scope's block of memories for a prompt, and what `recalling.nothing` says."""
@@ -360,13 +379,17 @@ class MemoryStore:
             responses = await renewed(held.client(), asked, memory, author)
             return (await self._told(responses))[-1]
 
-    async def _ask(self, identity: str, asked: Callable[[Memory], Event]) -> ExplainedDecision:
-        """Have a request decided on that is about a live memory; again if that has changed."""
+    async def _ask(self, asked: Callable[..., Event], *identities: str) -> ExplainedDecision:
+        """Have a request decided on that is about live memories; again if they have changed."""
+
+        async def event() -> Event:
+            return asked(*[await self._live(identity) for identity in identities])
+
         async with self._changing() as held:
             client = held.client()
-            responses = await client.submit([asked(await self._live(identity))])
+            responses = await client.submit([await event()])
             while may_retry(client, responses, self._note):
-                responses = await client.submit([asked(await self._live(identity))])
+                responses = await client.submit([await event()])
             [decided] = await self._told(responses)
             return decided
 

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -31,11 +31,16 @@ from streams.stage.flow.judging import Judging
 from streams.store.app import embedding, policies, wiring
 from streams.store.app import settings as configuration
 from streams.store.app.conflicts import Conflict, Conflicts, conflicts_of
+from streams.store.app.failures import UsageError
 from streams.store.app.product_settings import LoadSettings
 from streams.store.app.projection import memories
 from streams.store.app.reading import LogTarget, opened
 from streams.store.app.settings import InvalidSettings, Settings
+from streams.store.core.counts import number
 from streams.store.core.suggestions import alike, nothing_in
+
+SCOPE_ARGUMENT = "scope="
+"""How a program names a scope."""
 
 LIMIT = 10
 LIMIT_MAX = 100
@@ -45,6 +50,7 @@ GIVEN_MAX = 100
 _EVERY_PAIR = 100_000
 """The limit for one-off searches that can wait: all pairs of the candidates."""
 
+_SCOPES_SHOWN = 3
 _AUTHOR = "memsieve search"
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
@@ -269,6 +275,20 @@ async def live_scopes(index: Index) -> Counter[ScopeName]:
     return Counter([one.memory.scope async for one in index.scan() if one.memory.live])
 
 
+def only_scope(known: Mapping[ScopeName, int], named: str) -> ScopeName:
+    """Return the only scope that has memories. Raises UsageError if there are several, or none.
+
+    `named` is what names a scope: an option, or an argument.
+    """
+    if len(known) == 1:
+        return next(iter(known))
+    if not known:
+        raise UsageError("no scope has memories yet: add some first", "scope")
+    largest = ", ".join(sorted(known, key=lambda name: (-known[name], name))[:_SCOPES_SHOWN])
+    several = number(len(known), "scope")
+    raise UsageError(f"name one of {several} with {named}, such as {largest}", "scope")
+
+
 async def hint_of(
     index: Index,
     scope: ScopeName,
@@ -324,19 +344,31 @@ def thorough(settings: Settings) -> Settings:
     return settings.model_copy(update={"load": load})
 
 
-def load(scope: str, query: str, *, store: Path | str | None = None, **asked: Any) -> SearchResult:  # noqa: ANN401 - fields of SearchRequest
-    """Search a scope of an embedded store.
+def load(
+    scope: str | None,
+    query: str,
+    *,
+    store: Path | str | None = None,
+    **asked: Any,  # noqa: ANN401 - fields of SearchRequest
+) -> SearchResult:
+    """Search a scope of an embedded store, or the only one.
 
     For scripts: it reads the log from its beginning, and blocks; for repeated searches keep a
     Loading from `loading`. `asked` may hold the other fields of SearchRequest. Raises ValueError
     for an invalid request, such as a scope with a wildcard.
     """
-    wanted = SearchRequest.model_validate({"scope": scope, "query": query, **asked})
+
+    def wanted(scope: str) -> SearchRequest:
+        return SearchRequest.model_validate({"scope": scope, "query": query, **asked})
+
+    named = None if scope is None else wanted(scope)
     settings = thorough(configuration.load({} if store is None else {"store": store}))
 
     async def once() -> SearchResult:
         async with loading(LogTarget.of_store(settings)) as opened_:
-            return await opened_.search(wanted)
+            return await opened_.search(
+                named or wanted(only_scope(await opened_.scopes(), SCOPE_ARGUMENT))
+            )
 
     return asyncio.run(once())
 

@@ -16,7 +16,7 @@ from streams.model.embedding import Vector
 from streams.model.neighbours import StoredMemory
 from streams.model.ports import Embedder, Index, Log, Query, Unusable
 from streams.model.wordings import other_than_shown
-from streams.recall.app.loading import hint_of
+from streams.recall.app.loading import SCOPE_ARGUMENT, hint_of, live_scopes, only_scope
 from streams.recall.core.patterns import MEMORIES_MAX, SCOPES_MIN, alike
 from streams.recall.core.recall import (
     BUDGET,
@@ -92,6 +92,10 @@ class Recaller:
     async def recall(self, asked: RecallRequest) -> PromptBlock:
         """Return the block. Raises NoStore if the decisions do not add up."""
         return await recalled(await self._following.index(), asked, self._embedded, self._count)
+
+    async def scopes(self) -> Mapping[ScopeName, int]:
+        """Count the live memories of each scope."""
+        return await live_scopes(await self._following.index())
 
     async def nothing(self, block: PromptBlock, asked: RecallRequest) -> str | None:
         """Do as the function `nothing`, however many memories there are."""
@@ -201,23 +205,28 @@ async def recalling(
 
 
 def recall(
-    scope: str,
+    scope: str | None,
     *,
     query: str | None = None,
     store: Path | str | None = None,
     budget: int = BUDGET,
 ) -> str:
-    """Return the block of a scope of an embedded store, for a prompt.
+    """Return the block of a scope of an embedded store, or of the only one, for a prompt.
 
     For scripts: it reads the log from its beginning, and blocks. An agent that recalls at every
     turn should keep a Recaller from `recalling`. Raises ValueError for an invalid request, such as
     a scope with a wildcard.
     """
-    asked = RecallRequest.model_validate({"scope": scope, "query": query, "budget": budget})
+
+    def asked(scope: str) -> RecallRequest:
+        return RecallRequest.model_validate({"scope": scope, "query": query, "budget": budget})
+
+    named = None if scope is None else asked(scope)
     settings = configuration.load({} if store is None else {"store": store})
 
     async def once() -> str:
         async with recalling(LogTarget.of_store(settings)) as recaller:
-            return (await recaller.recall(asked)).text
+            wanted = named or asked(only_scope(await recaller.scopes(), SCOPE_ARGUMENT))
+            return (await recaller.recall(wanted)).text
 
     return asyncio.run(once())

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from schemas.decisions import Marker
 from schemas.topics import DECISIONS
@@ -66,9 +67,10 @@ async def _rebuild_store(target: LogTarget, report: Report) -> RebuildResult:
     if not made.index.durable:
         raise InvalidSettings(f"{target.place} has index exact, which every start rebuilds")
     fresh = directory.index.with_name("index.fresh")
+    require_space = partial(directory.require_space, target.settings.run.free_disk_bytes_min)
     with directory.written_by_us(made):
         async with opened(target) as log:
-            index = wiring.index(made.index, fresh, made.dimension)
+            index = wiring.index(made.index, fresh, made.dimension, require_space)
             try:
                 places = [await written(log, p) for p in range(made.partitions)]
                 await _follow(log, [place.offset for place in places], index, (), report)

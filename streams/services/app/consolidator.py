@@ -41,7 +41,7 @@ class Consolidator:
                 service.host,
                 service.port,
                 waits_for=self._waits_for,
-                registry=self._metrics.registry,
+                metrics=self._metrics,
             ) as port:
                 self._report(f"health and metrics on port {port}")
                 working = asyncio.create_task(self._work())

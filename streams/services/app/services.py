@@ -26,7 +26,7 @@ from streams.log.threads import abandonable
 from streams.model.policy import Policy
 from streams.model.ports import Embedder, Index, Process, Sink, Transient
 from streams.services.app.status import ServiceStatus, TopicConsumer
-from streams.services.world.health import endpoints
+from streams.services.world.health import endpoints, readiness_watched
 from streams.stage.flow.deduplicate import Deduplicator
 from streams.stage.flow.judging import Judging
 from streams.stage.flow.partition_owner import PartitionOwner
@@ -102,7 +102,7 @@ class Service:
                 self._settings.service.port,
                 is_live=self._status.is_live,
                 waits_for=self._status.waits_for,
-                registry=self._metrics.registry,
+                metrics=self._metrics,
                 collect=self._status.collect,
             ) as port:
                 self._report(f"health and metrics on port {port}")
@@ -187,9 +187,12 @@ class Service:
             subscribed = self._subscribed(connection, processes, log, stop, traced)
             await stack.enter_async_context(subscribed)
             self._report("working")
-            while not stop.done():
-                await asyncio.wait({stop}, timeout=_WATCH_SECONDS)
-                await self._watch(stop)
+            async with readiness_watched(
+                self._status.waits_for, report=self._report, warn=self._warn
+            ):
+                while not stop.done():
+                    await asyncio.wait({stop}, timeout=_WATCH_SECONDS)
+                    await self._watch(stop)
 
     async def _watch(self, stop: asyncio.Future[None]) -> None:
         """Settle idle partitions; stop with the error of a subscription that failed for good."""

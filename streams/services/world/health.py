@@ -1,17 +1,24 @@
 """The health and metrics of a process over HTTP: /live, /ready, /metrics."""
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from streams.services.world.serving import serving
+from streams.store.world.metrics import ProcessMetrics
+
+WaitsFor: TypeAlias = Callable[[], Awaitable[Mapping[str, str]]]
+"""Returns what keeps a process from being ready, by part."""
+
+_WATCH_SECONDS = 10.0
 
 
 @asynccontextmanager
@@ -19,8 +26,8 @@ async def endpoints(
     host: str,
     port: int,
     *,
-    waits_for: Callable[[], Awaitable[Mapping[str, str]]],
-    registry: CollectorRegistry,
+    waits_for: WaitsFor,
+    metrics: ProcessMetrics,
     is_live: Callable[[], bool] = lambda: True,
     collect: Callable[[], None] = lambda: None,
 ) -> AsyncGenerator[int]:
@@ -38,17 +45,51 @@ async def endpoints(
         missing = dict(await waits_for())
         return _answer(503 if missing else 200, {"ready": not missing, "waits_for": missing})
 
-    async def metrics(_request: Request) -> Response:
+    async def exposed(_request: Request) -> Response:
         collect()
-        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+        metrics.ready.set(not await waits_for())
+        return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
     app = Starlette(
-        routes=[Route("/live", live), Route("/ready", ready), Route("/metrics", metrics)]
+        routes=[Route("/live", live), Route("/ready", ready), Route("/metrics", exposed)]
     )
     async with serving(
         app, host, port, what="health and metrics", named="service.host and service.port"
     ) as bound:
         yield bound
+
+
+@asynccontextmanager
+async def readiness_watched(
+    waits_for: WaitsFor, *, report: Callable[[str], None], warn: Callable[[str], None]
+) -> AsyncGenerator[None]:
+    """Meanwhile tell once that the process is ready, and once that it is not any more."""
+    watching = asyncio.create_task(_watch(waits_for, report, warn))
+    try:
+        yield
+    finally:
+        watching.cancel()
+        await asyncio.wait({watching})
+
+
+async def _watch(
+    waits_for: WaitsFor, report: Callable[[str], None], warn: Callable[[str], None]
+) -> None:
+    ready = False
+    while True:
+        missing = await waits_for()
+        if ready and missing:
+            warn(f"not ready: {_reasons(missing)}")
+        if not (ready or missing):
+            report("ready")
+        ready = not missing
+        await asyncio.sleep(_WATCH_SECONDS)
+
+
+def _reasons(missing: Mapping[str, str]) -> str:
+    """Return each reason once, after the parts that it holds up."""
+    parts = {why: [part for part in missing if missing[part] == why] for why in missing.values()}
+    return "; ".join(f"{', '.join(those)}: {why}" for why, those in parts.items())
 
 
 def _answer(status: int, body: Mapping[str, Any]) -> Response:

@@ -1,17 +1,27 @@
-"""Cannot-link constraints: memories that an undo separated stay apart until it is undone."""
+"""Cannot-link constraints: memories that an undo or an answer keeps apart, until it is undone."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 
+from schemas.base import DecisionId
 from schemas.memories import SIDES_MAX, Memory, Side
 
 
 def are_apart(one: Memory, other: Memory) -> bool:
-    """Return whether an undo separated two memories or any of their parts."""
+    """Return whether a decision keeps two memories, or any of their parts, apart."""
     return any(
         mine.undo == theirs.undo and mine.side != theirs.side
         for mine in one.kept_apart
         for theirs in other.kept_apart
+    )
+
+
+def right(memory: Memory, answer: DecisionId) -> Memory:
+    """Return the next version of a memory that an answer finds right beside another one."""
+    version = memory.version + 1
+    own = Side(undo=answer, side=memory.id, right_at=version)
+    return memory.model_copy(
+        update={"version": version, "kept_apart": sides([memory.kept_apart, (own,)])}
     )
 
 

@@ -17,7 +17,7 @@ from streams.model.embedding import Vector, pack
 from streams.model.identity import proposal_id
 from streams.model.merge import MergedText
 from streams.model.neighbours import Neighbour, StoredMemory, rank
-from streams.model.policy import JOINING, Act, BetterRule, Rules
+from streams.model.policy import JOINING, Act, Rules
 from streams.model.verdict import Judgement, unsettled
 from streams.stage.core import survivorship
 from streams.stage.core.cannot_link import are_apart
@@ -248,8 +248,16 @@ class _Consolidating:
             return self._apart(Reason.BRAKED)
         group = [self._members[identity].memory for identity in groups[0]]
         if whole := [one for one in group if self._says_all(one, group)]:
-            return self._stands(_best(whole, self._rules.better), group)
+            return self._stands(self._best(whole), group)
         return self._merged(group, _in_time(self._needed(group))[: self._rules.merge.parts_max])
+
+    def _best(self, memories: Sequence[Memory]) -> Memory:
+        """Return the best memory by the policy's quality rule; of ties, the one last seen earliest."""
+        best, *others = sorted(memories, key=lambda memory: (memory.last_seen_at, memory.id))
+        for other in others:
+            if better(other, best, self._rules.better, self._case.now).winner == "event":
+                best = other
+        return best
 
     def _says_all(self, memory: Memory, group: Sequence[Memory]) -> bool:
         """Return whether a memory says all that the others in the group say."""
@@ -275,7 +283,7 @@ class _Consolidating:
         memory = survivor
         others = [one for one in group if one.id != survivor.id]
         for other in others:
-            memory = survivorship.united(memory, other)
+            memory = survivorship.united(memory, other, self._case.now)
         memory = memory.model_copy(update={"version": survivor.version + 1, "unchecked": None})
         return Replace(
             **self._case.fields(self._because(Reason.ONE_FACT, group, survivor)),
@@ -290,13 +298,13 @@ class _Consolidating:
         Memories of the group that one of those covers are joined without adding to the text.
         """
         targets = [one for one in _in_time(group) if one in needed or self._is_said_by(needed, one)]
-        best = _best(needed, self._rules.better)
+        best = self._best(needed)
 
         def merged(joined: MergedText, whole: EncodedVector, degraded: tuple[str, ...]) -> Merge:
-            identity = self._case.new_memory_id
+            identity, now = self._case.new_memory_id, self._case.now
             because = self._because(Reason.ONE_FACT, targets, best)
             made = {"merge": joined.composition, "degraded": (*because.degraded, *degraded)}
-            memory = survivorship.merged(targets, None, identity, joined.text, truncated=False)
+            memory = survivorship.merged(targets, None, identity, joined.text, now, truncated=False)
             return Merge(
                 **self._case.fields(because.model_copy(update=made)),
                 memory=memory.model_copy(update={"unchecked": None}),
@@ -377,15 +385,6 @@ def listed_bytes(memories: Iterable[Memory]) -> int:
 
 def _in_time(memories: Sequence[Memory]) -> list[Memory]:
     return sorted(memories, key=lambda memory: (memory.created_at, memory.id))
-
-
-def _best(memories: Sequence[Memory], rule: BetterRule) -> Memory:
-    """Return the best memory by the policy's quality rule; of ties, the one last seen earliest."""
-    best, *others = sorted(memories, key=lambda memory: (memory.last_seen_at, memory.id))
-    for other in others:
-        if better(other, best, rule).winner == "event":
-            best = other
-    return best
 
 
 def _beside(survivor: Memory, related: RelatedPair) -> Compared:

@@ -135,7 +135,7 @@ def rename(case: Case[Remember], known: Memory, encoded: EncodedVector) -> Repla
     )
     return Replace(
         **case.fields(because),
-        memory=survivorship.renewed(known, case.event, truncated=encoded.truncated),
+        memory=survivorship.renewed(known, case.event, case.now, truncated=encoded.truncated),
         embedding=encoded.embedding,
         targets=(target_of(known),),
     )
@@ -329,14 +329,17 @@ class _Deciding:
     def _dated(self, contradicted: Sequence[Memory]) -> Change:
         """Keep the newer statement live, by event time; store the older one as retired.
 
-        An event with an unlikely time is neither the newer nor the older.
+        A pinned memory stays beside a newer statement. An event with an unlikely time is neither the newer nor the older.
         """
         case = self._case
         if is_unlikely(case.event.occurred_at, case.now):
             return self._kept_both(Reason.CONTRADICTS_KNOWN)
         newest = max(contradicted, key=lambda memory: case.believed(memory.last_seen_at))
         if not case.is_late(newest):
-            return self._replaced(contradicted, Reason.NEWER_CONTRADICTION)
+            outdated = [memory for memory in contradicted if not memory.pinned]
+            if not outdated:
+                return self._kept_both(Reason.CONTRADICTS_KNOWN)
+            return self._replaced(outdated, Reason.NEWER_CONTRADICTION)
         if case.braked:
             return self._kept_both(Reason.BRAKED)
         inserted = self._kept_both(Reason.OLDER_CONTRADICTION)
@@ -430,7 +433,7 @@ class _Deciding:
         replaced = self._replaced(memories, reason)
         if not isinstance(replaced, Replace):
             return replaced
-        memory = survivorship.repeated(replaced.memory, memories)
+        memory = survivorship.repeated(replaced.memory, memories, self._case.now)
         return replaced.model_copy(update={"memory": memory})
 
     def _joined(self, memory: Memory, reason: Reason) -> Change | PendingMerge:
@@ -458,7 +461,9 @@ class _Deciding:
             identity, text = case.new_memory_id, joined.text
             return Merge(
                 **case.fields(self._because(reason, joined.composition, degraded)),
-                memory=survivorship.merged(targets, event, identity, text, truncated=False),
+                memory=survivorship.merged(
+                    targets, event, identity, text, case.now, truncated=False
+                ),
                 embedding=whole.embedding,
                 event_embedding=encoded.embedding,
                 targets=tuple(target_of(memory) for memory in targets),
@@ -534,7 +539,7 @@ def _reinforce(
         schema_version=1,
         **case.fields(evidence),
         kind="reinforce",
-        memory=survivorship.seen_again(known, case.event),
+        memory=survivorship.seen_again(known, case.event, case.now),
         target=target_of(known),
         embedding=embedding,
     )

@@ -116,7 +116,7 @@ def _answered(event: Answer, reason: Reason) -> str:
         event.review_id, event.verdict, event.newer.memory_id, event.author
     ):
         return f"{event.author} asked for this update{late}"
-    return f"{event.author} answered that {_ANSWER[event.verdict]}{late}"
+    return f"{event.author} said that {_ANSWER[event.verdict]}{late}"
 
 
 _ANSWER: Mapping[str, str] = {
@@ -161,6 +161,8 @@ def outcome(decision: Decision) -> str:
         case Reinforce():
             times = decision.memory.observation_count
             return f"memory {decision.memory.id} was seen once more, {times} times in total"
+        case Revise(event=Answer()):
+            return f"memories {' and '.join(one.memory.id for one in decision.memories)} both stay"
         case Revise() | Erase():
             return "; ".join(_revised(one.memory) for one in decision.memories)
         case Forward():
@@ -221,7 +223,7 @@ def explain(
     if rules is not None:
         lines += _missing(decision.evidence.neighbours, rules)
         if decision.evidence.reason is Reason.CONTRADICTS_KNOWN:
-            lines += _not_replaced(decision.evidence.neighbours, rules)
+            lines += _not_replaced(decision.evidence.neighbours, versions, rules)
     return [*lines, "", _policy(decision.policy_id, rules)]
 
 
@@ -281,18 +283,26 @@ def _missing(neighbours: tuple[Compared, ...], rules: Rules) -> list[str]:
     ]
 
 
-def _not_replaced(neighbours: tuple[Compared, ...], rules: Rules) -> list[str]:
+def _not_replaced(
+    neighbours: tuple[Compared, ...],
+    versions: Mapping[tuple[MemoryId, int], Memory],
+    rules: Rules,
+) -> list[str]:
     """Return why the event replaces none of the memories that it contradicts, a line for each."""
     if rules.with_verdict.contradicts == "keep-both":
         return ["not replaced: with_verdict.contradicts is keep-both."]
     contradicted = (near for near in neighbours if near.verdict is Verdict.CONTRADICTS)
     return [
-        f"not replaced: {near.memory_id}, {_kept_because(near, rules)}." for near in contradicted
+        f"not replaced: {near.memory_id}, "
+        f"{_kept_because(near, versions.get((near.memory_id, near.version)), rules)}."
+        for near in contradicted
     ]
 
 
-def _kept_because(near: Compared, rules: Rules) -> str:
+def _kept_because(near: Compared, memory: Memory | None, rules: Rules) -> str:
     """Return what kept a contradicted memory from being replaced."""
+    if memory is not None and memory.pinned:
+        return "it is pinned"
     for finding in near.findings:
         if may_be_of_two([finding]):
             return f"another {finding.what} may name another thing"

@@ -5,6 +5,7 @@
 
 from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from schemas.base import ContentKey, DecisionId, Embedding, MemoryId
 from schemas.decisions import (
@@ -18,12 +19,13 @@ from schemas.decisions import (
     NoChange,
     Reinforce,
     Replace,
+    Restated,
     Revise,
     Revised,
     Revision,
     Verdict,
 )
-from schemas.events import Answer, Remember, Undo
+from schemas.events import Remember, Undo
 from schemas.memories import Memory, Standing, Superseded, Target
 from streams.model.embedding import Vector, unpack
 from streams.model.identity import content_key, event_key
@@ -42,8 +44,21 @@ class SupersededMemory:
 class RestatedMemory(StoredMemory):
     """A memory's state regardless of its previous one: the records that led to it may be erased."""
 
+    @property
+    def alone(self) -> StoredMemory:
+        """The state, no longer as an effect."""
+        return StoredMemory(
+            self.memory,
+            self.vector,
+            self.decided,
+            self.variants,
+            self.contradicted,
+            self.worded_at,
+        )
+
 
 Effect = StoredMemory | SupersededMemory
+_Decisions: TypeAlias = tuple[tuple[DecisionId, ContentKey], ...]
 
 
 def effects(decision: Decision) -> list[Effect]:
@@ -84,10 +99,9 @@ def effects(decision: Decision) -> list[Effect]:
                 )
             ]
         case Revise():
-            found = [_revised(StoredMemory, one, _decided(decision)) for one in decision.memories]
-            return [replace(one, contradicted=_settled(one.memory, decision)) for one in found]
+            return [_revised(one, _decided(decision)) for one in decision.memories]
         case Erase():
-            return [_revised(RestatedMemory, one, _decided(decision)) for one in decision.memories]
+            return [_restated(one, _decided(decision)) for one in decision.memories]
 
 
 def memory_of(effect: Effect) -> MemoryId:
@@ -199,13 +213,7 @@ def advance(
             _require_known(before, effect)
         return None
     if isinstance(effect, RestatedMemory):
-        return StoredMemory(
-            effect.memory,
-            effect.vector,
-            effect.decided,
-            effect.variants,
-            worded_at=effect.memory.version,
-        )
+        return effect.alone
     retires = isinstance(effect, SupersededMemory)
     if not retires and effect.vector is not None and version == 1:
         return _whole(effect)
@@ -227,7 +235,7 @@ def advance(
         StoredMemory(
             after.memory,
             after.vector,
-            (*before.decided, *effect.decided)[-DECIDED_MAX:],
+            _newest(*before.decided, *effect.decided),
             after.variants,
             # What a memory said before no longer counts.
             effect.contradicted if reworded else _conflicting(before, effect),
@@ -240,17 +248,11 @@ def _conflicting(before: StoredMemory, effect: StoredMemory) -> tuple[tuple[Memo
     """Return what a memory contradicts after an effect that leaves its text."""
     if not effect.contradicted:
         return before.contradicted
-    known = {_link(one): one for one in before.contradicted}
-    for one in effect.contradicted:
-        known.pop(_link(one), None)
-        known[_link(one)] = one
-    return tuple(known.values())[-CONTRADICTED_MAX:]
-
-
-def _link(contradicted: tuple[MemoryId, int]) -> tuple[MemoryId, bool]:
-    """Return what a later link replaces: that of the same memory and sort, found or settled."""
-    identity, version = contradicted
-    return identity, version < 0
+    known = dict(before.contradicted)
+    for identity, version in effect.contradicted:
+        known.pop(identity, None)
+        known[identity] = version
+    return tuple(known.items())[-CONTRADICTED_MAX:]
 
 
 def _whole(after: StoredMemory) -> StoredMemory:
@@ -311,12 +313,40 @@ def _worded(memory: Memory, embeddings: Sequence[Embedding]) -> dict[ContentKey,
     return dict(zip(keys, map(unpack, embeddings), strict=True))
 
 
-def _revised(
-    kind: type[StoredMemory], revised: Revised, decided: tuple[tuple[DecisionId, ContentKey]]
-) -> StoredMemory:
+def _revised(revised: Revised, decided: _Decisions) -> StoredMemory:
     vector = revised.embedding and unpack(revised.embedding)
     variants = _worded(revised.memory, revised.variant_embeddings)
-    return kind(revised.memory, vector, decided, variants)
+    return StoredMemory(revised.memory, vector, decided, variants)
+
+
+def _restated(one: Restated, decided: _Decisions) -> RestatedMemory:
+    stored = _revised(one, _newest(*known_by(one), *decided))
+    return RestatedMemory(
+        stored.memory,
+        stored.vector,
+        stored.decided,
+        stored.variants,
+        tuple((link.memory_id, link.version) for link in one.history.contradicted),
+        one.history.worded_at,
+    )
+
+
+def _newest(*decided: tuple[DecisionId, ContentKey]) -> _Decisions:
+    """Return what a memory remembers: the decision that made it, whose id is its own, and the newest."""
+    if len(decided) <= DECIDED_MAX:
+        return decided
+    return (decided[0], *decided[1 - DECIDED_MAX :])
+
+
+def restated(decision: Decision) -> dict[DecisionId, ContentKey]:
+    """Return the earlier decisions by which an erasure lets redelivered events be known."""
+    found = decision.memories if isinstance(decision, Erase) else ()
+    return {identity: key for one in found for identity, key in known_by(one)}
+
+
+def known_by(restated: Restated) -> list[tuple[DecisionId, ContentKey]]:
+    """Return the decisions by which a restated memory knows redelivered events, oldest first."""
+    return [(one.decision_id, one.content_key) for one in restated.history.decided]
 
 
 def _contradicted(decision: Change) -> tuple[tuple[MemoryId, int], ...]:
@@ -332,13 +362,5 @@ def _contradicted(decision: Change) -> tuple[tuple[MemoryId, int], ...]:
     return tuple(found)[:CONTRADICTED_MAX]
 
 
-def _settled(memory: Memory, decision: Revise) -> tuple[tuple[MemoryId, int], ...]:
-    """Return the memories that an answer found right beside this one, as StoredMemory has them."""
-    if not isinstance(decision.event, Answer):
-        return ()
-    others = (one.memory for one in decision.memories if one.memory.id != memory.id)
-    return tuple((other.id, -other.version) for other in others)
-
-
-def _decided(decision: Change | Revision) -> tuple[tuple[DecisionId, ContentKey]]:
+def _decided(decision: Change | Revision) -> _Decisions:
     return ((decision.decision_id, event_key(decision.event)),)

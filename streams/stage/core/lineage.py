@@ -248,7 +248,7 @@ def _without(
     if alone is not None:
         version = now[alone.id].version + 1 if alone.id in now else 1
         made[alone.id] = alone.model_copy(update={"version": version})
-    told = _told_since(changes, resting[0], now.values())
+    told = _told_since(changes, resting, now.values())
     taken_apart = _taken_apart(resting[0], made, undo)
     return [
         (now.get(identity), _with_sides(after, [told, taken_apart.get(identity, ())]))
@@ -257,11 +257,12 @@ def _without(
 
 
 def _told_since(
-    changes: Sequence[Changing], meant: Changing, now: Iterable[Memory]
+    changes: Sequence[Changing], resting: Sequence[Changing], now: Iterable[Memory]
 ) -> tuple[Side, ...]:
     """Return the sides that later undos gave to the memories concerned: these stay in force."""
-    earlier = {one.decision_id for one in changes[: _place(changes, meant) + 1]}
-    return sides(tuple(one for one in m.kept_apart if one.undo not in earlier) for m in now)
+    earlier = changes[: _place(changes, resting[0])]
+    past = {one.decision_id for one in (*earlier, *resting)}
+    return sides(tuple(one for one in m.kept_apart if one.undo not in past) for m in now)
 
 
 def _taken_apart(

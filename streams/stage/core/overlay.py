@@ -20,7 +20,14 @@ from streams.model.neighbours import KnownEvent, StoredMemory
 from streams.model.policy import Brake
 from streams.stage.core import survivorship
 from streams.stage.core.brake import RecentChanges
-from streams.stage.core.ledger import Effect, SupersededMemory, effects, memory_of, version_after
+from streams.stage.core.ledger import (
+    Effect,
+    SupersededMemory,
+    effects,
+    known_by,
+    memory_of,
+    version_after,
+)
 
 _ROWS_MIN = 64
 """The least rows of a matrix that grows, and the least stale ones for which it is made anew."""
@@ -55,11 +62,12 @@ class _Taken(NamedTuple):
 class _Recorded(NamedTuple):
     """The outcome of a decision, and its event.
 
-    `decided` is None if the decision changes nothing: no memory remembers it once settled, either.
+    `decided` is empty if the decision changes nothing: no memory remembers it once settled, either.
+    With an erasure's own, it has the decisions that the erasure restates.
     """
 
     written: Sequence[_Written]
-    decided: tuple[DecisionId, _Decided] | None
+    decided: Mapping[DecisionId, _Decided]
     taken: _Taken | None
 
 
@@ -261,10 +269,8 @@ class Overlay:
             for written in recorded.written:
                 self._layer.put(written)
                 self._changed_at[written.identity] = (offset, written.scope)
-            if recorded.decided is not None:
-                identity, key = recorded.decided
-                self._layer.decided[identity] = key
-                self._decided_at[identity] = offset
+            self._layer.decided.update(recorded.decided)
+            self._decided_at.update(dict.fromkeys(recorded.decided, offset))
             if recorded.taken is not None:
                 self._layer.taken[offset] = recorded.taken
 
@@ -304,9 +310,7 @@ class Fork:
         own = self._layers[1]
         for written in recorded.written:
             own.put(written)
-        if recorded.decided is not None:
-            identity, key = recorded.decided
-            own.decided[identity] = key
+        own.decided.update(recorded.decided)
         if recorded.taken is not None:
             own.taken[len(self.recorded)] = recorded.taken
         self.recorded.append(recorded)
@@ -414,7 +418,7 @@ class Fork:
 def _recorded(layers: Sequence[_Layer], decision: Decision) -> _Recorded:
     """Return the outcome of a decision on top of these layers, without effects already there."""
     if isinstance(decision, NoChange):
-        return _Recorded((), None, None)
+        return _Recorded((), {}, None)
     scope = decision.event.scope
     written: list[_Written] = []
     made = effects(decision)
@@ -425,11 +429,22 @@ def _recorded(layers: Sequence[_Layer], decision: Decision) -> _Recorded:
         after = _after(_top(layers, scope, identity), effect)
         written.append(_Written(scope, identity, after, version))
     versions = {memory_of(one): version_after(one) for one in made if isinstance(one, StoredMemory)}
-    decided = _Decided(event_key(decision.event), versions)
-    taken = None
-    if isinstance(decision, Erase):
-        taken = _Taken(versions, frozenset(one.decision for one in decision.erased))
-    return _Recorded(written, (decision.decision_id, decided), taken)
+    decided = {decision.decision_id: _Decided(event_key(decision.event), versions)}
+    if not isinstance(decision, Erase):
+        return _Recorded(written, decided, None)
+    taken = _Taken(versions, frozenset(one.decision for one in decision.erased))
+    return _Recorded(written, {**_restated(decision), **decided}, taken)
+
+
+def _restated(decision: Erase) -> dict[DecisionId, _Decided]:
+    """Return the earlier decisions that an erasure restates, by the memories that know them."""
+    known: dict[DecisionId, _Decided] = {}
+    for one in decision.memories:
+        for identity, content in known_by(one):
+            before = known.get(identity)
+            held = before.versions if before is not None else dict[MemoryId, int]()
+            known[identity] = _Decided(content, {**held, one.memory.id: one.memory.version})
+    return known
 
 
 def _after(before: _Known | None, effect: Effect) -> _Known:

@@ -9,8 +9,19 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from schemas.base import Embedding, MemoryId, ModelId, Position
-from schemas.decisions import Erase, Evidence, Ignore, Reason, Revise, Revised
-from schemas.events import Consolidate, Erasure, Forget, Forgotten, Pin, Rate, Request, Retire, Undo
+from schemas.decisions import Erase, Evidence, Ignore, Reason, Restated, Revise, Revised
+from schemas.events import (
+    Consolidate,
+    Erasure,
+    Forget,
+    Forgotten,
+    Pin,
+    Rate,
+    Request,
+    Retire,
+    Stated,
+    Undo,
+)
 from schemas.memories import Feedback, Memory, Standing, Superseded, Target
 from streams.model.embedding import pack
 from streams.model.identity import content_key
@@ -155,7 +166,7 @@ def forgotten(case: Case[Forget], held: Held, model: ModelId, *, erasable: bool)
         refused = [f"{identity}: changed since" for identity in stale]
         return ignore(case, Reason.OUT_OF_DATE, refused)
     gone = [_buried(request, one, one.version + 1) for one in request.memories]
-    stay = [_said_as_it_is(held[target.memory_id], model) for target in request.stated]
+    stay = [_said_as_it_is(held[one.memory_id], one, model) for one in request.stated]
     return _erase(case, [*gone, *stay], request.erased)
 
 
@@ -174,19 +185,20 @@ def _is_as_seen(held: Held, request: Forget, target: Target) -> bool:
     return memory.scope == request.scope and memory.version == target.version
 
 
-def _buried(request: Forget, gone: Forgotten, version: int) -> Revised:
+def _buried(request: Forget, gone: Forgotten, version: int) -> Restated:
     left = grave(gone, request.scope, request.occurred_at, version)
-    return Revised(memory=left, embedding=gone.embedding)
+    return Restated(memory=left, embedding=gone.embedding)
 
 
-def _said_as_it_is(known: StoredMemory, model: ModelId) -> Revised:
+def _said_as_it_is(known: StoredMemory, stated: Stated, model: ModelId) -> Restated:
     if known.vector is None:
         raise TypeError(f"memory {known.memory.id} is stated without its vector")
     memory = next_version(known.memory)
-    return Revised(
+    return Restated(
         memory=memory,
         embedding=pack(known.vector, model),
         variant_embeddings=embeddings(memory, known.variants, model),
+        history=stated.history,
     )
 
 
@@ -234,6 +246,8 @@ def _next(memory: Memory, **update: object) -> Revised:
     return Revised(memory=next_version(memory, **update))
 
 
-def _erase(case: Case[Forget], revised: Sequence[Revised], erased: Sequence[Erasure] = ()) -> Erase:
+def _erase(
+    case: Case[Forget], restated: Sequence[Restated], erased: Sequence[Erasure] = ()
+) -> Erase:
     because = Evidence(reason=Reason.FORGOTTEN)
-    return Erase(**case.fields(because), memories=tuple(revised), erased=tuple(erased))
+    return Erase(**case.fields(because), memories=tuple(restated), erased=tuple(erased))

@@ -24,6 +24,7 @@ from streams.model.identity import review_id
 from streams.model.neighbours import Neighbour, StoredMemory
 from streams.model.wordings import with_vectors
 from streams.stage.core import survivorship
+from streams.stage.core.cannot_link import right
 from streams.stage.core.case import Case
 from streams.stage.core.decide import ignore, next_version, revise, target_of
 from streams.stage.core.ledger import Effect, effects, memory_of
@@ -60,7 +61,7 @@ def answered(
     """Apply an answer to the current states of the two memories; None if a memory is gone.
 
     One memory survives, with the counts and labels of both if they are one fact; the other is
-    retired. If they are distinct, both stay, each with a version that says so. If the one to be
+    retired. If they are distinct, both stay, on different sides of this decision. If the one to be
     retired is pinned, nothing changes. `model` computed the vectors.
     """
     answer = case.event
@@ -71,10 +72,10 @@ def answered(
     survivor, retired = stays.memory, goes.memory
     match answer.verdict:
         case "distinct":
-            both = [Revised(memory=next_version(one.memory)) for one in (newer, older)]
-            return revise(case, Reason.ANSWERED, both)
+            both = [right(one.memory, case.decision_id) for one in (newer, older)]
+            return revise(case, Reason.ANSWERED, [Revised(memory=one) for one in both])
         case "same" | "refined-by" | "refines":
-            memory = survivorship.united(survivor, retired)
+            memory = survivorship.united(survivor, retired, case.now)
         case "contradicts":
             memory = next_version(survivor)
     if retired.pinned or stays.vector is None:
@@ -134,11 +135,14 @@ class ReviewQuestion:
 
 
 class Settlements:
-    """The fold of decisions: which questions were asked and answered, and which answers hold."""
+    """The fold of decisions: which questions were asked, which pairs settled, and which answers hold.
+
+    An answer settles all that is asked of its two memories.
+    """
 
     def __init__(self) -> None:
         self._asked: set[str] = set()
-        self._answers: dict[str, list[SettledAnswer]] = {}
+        self._answers: dict[frozenset[MemoryId], list[SettledAnswer]] = {}
         self._undos: list[Changing] = []
         self._gone: dict[DecisionId, DecisionId] = {}
 
@@ -152,28 +156,27 @@ class Settlements:
             self._gone = undone(self._undos)
         settled = settles(decision)
         if settled is not None:
-            self._answers.setdefault(settled.answer.review_id, []).append(settled)
+            said = settled.answer
+            pair = frozenset({said.newer.memory_id, said.older.memory_id})
+            self._answers.setdefault(pair, []).append(settled)
 
     def is_asked(self, identity: str) -> bool:
         return identity in self._asked
 
-    def is_answered(self, identity: str) -> bool:
-        """Tell whether an answer holds."""
-        return self.answer(identity) is not None
-
-    def answer(self, identity: str) -> SettledAnswer | None:
-        """Return the newest answer that was not taken back."""
+    def answer(self, pair: frozenset[MemoryId]) -> SettledAnswer | None:
+        """Return the newest answer about two memories that was not taken back."""
         settled: SettledAnswer | None = None
-        for answer in self._answers.get(identity, ()):
+        for answer in self._answers.get(pair, ()):
             if answer.decision_id not in self._gone:
                 settled = newest(settled, answer)
         return settled
 
     def question(self, review: Review, *, standing: bool) -> ReviewQuestion:
         """Return what became of a review. `standing`: both memories are as they were asked about."""
-        settled = self.answer(review.id)
+        pair = frozenset({review.newer.id, review.older.id})
+        settled = self.answer(pair)
         reopened_by: DecisionId | None = None
-        for answer in self._answers.get(review.id, ()):
+        for answer in self._answers.get(pair, ()):
             if answer.decision_id in self._gone:
                 reopened_by = self._gone[answer.decision_id]
         if settled is not None:

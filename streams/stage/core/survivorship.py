@@ -1,11 +1,13 @@
 """Which field values survive when a memory is created, seen again, merged or retired.
 
-Earliest created, latest seen, counts summed, labels united, the higher importance and confidence
+Earliest created, latest seen as far as times are likely, counts summed, labels united, the higher importance and confidence
 (confidence rises when a text is confirmed), the stronger persistence, active before tentative, and
 pinned if any is. Title and metadata belong to a text: if the text stays, the first known value
 stays; if a new text replaces it, the newest value wins. Every wording is kept as a variant. If an
 undo keeps one part apart from a memory, it keeps the whole apart. No value that only one side has
 is dropped, except the end of validity if another fact in the same memory has none.
+
+`now` is when the event was taken in: a time after it is not believed; None if unknown.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,6 +21,7 @@ from schemas.events import Remember
 from schemas.memories import Feedback, Memory, Persistence, Standing, Superseded, Turns, Unchecked
 from streams.model import wordings
 from streams.model.identity import content_key
+from streams.model.observed import believed
 from streams.model.places import ENTERED, entered
 from streams.stage.core.cannot_link import sides
 
@@ -69,11 +72,11 @@ def born(event: Remember, identity: MemoryId, *, truncated: bool) -> Memory:
     )
 
 
-def seen_again(memory: Memory, event: Remember) -> Memory:
+def seen_again(memory: Memory, event: Remember, now: datetime | None = None) -> Memory:
     """Return the memory after one more observation: confidence up, the event's text a variant."""
     seen = born(event, memory.id, truncated=memory.truncated)
     update = {
-        **_united([memory, seen]),
+        **_united([memory, seen], now),
         **_worded(memory.text, [memory, seen]),
         "confidence": _confirmed(memory.confidence, seen.confidence),
         "version": memory.version + 1,
@@ -81,7 +84,9 @@ def seen_again(memory: Memory, event: Remember) -> Memory:
     return memory.with_values(**update)
 
 
-def renewed(memory: Memory, event: Remember, *, truncated: bool) -> Memory:
+def renewed(
+    memory: Memory, event: Remember, now: datetime | None = None, *, truncated: bool
+) -> Memory:
     """Return a memory addressed by name, with the event's text in place of its own.
 
     Status, validity and, if given, the title are the event's too, because they describe its text.
@@ -89,7 +94,7 @@ def renewed(memory: Memory, event: Remember, *, truncated: bool) -> Memory:
     """
     seen = born(event, memory.id, truncated=truncated)
     update = {
-        **_united([memory, seen]),
+        **_united([memory, seen], now),
         "version": memory.version + 1,
         "text": event.text,
         "content_key": seen.content_key,
@@ -111,6 +116,7 @@ def merged(
     event: Remember | None,
     identity: MemoryId,
     text: str,
+    now: datetime | None = None,
     *,
     truncated: bool,
 ) -> Memory:
@@ -121,9 +127,9 @@ def merged(
     """
     seen = [] if event is None else [born(event, identity, truncated=truncated)]
     sources = [*targets, *seen]
-    newest_first = sorted(sources, key=lambda memory: memory.last_seen_at)[::-1]
+    newest_first = sorted(sources, key=lambda memory: believed(memory.last_seen_at, now))[::-1]
     update = {
-        **_united(sources),
+        **_united(sources, now),
         **_worded(text, sources),
         "title": _first(memory.title for memory in newest_first),
         "metadata": _joined_metadata(newest_first),
@@ -137,7 +143,7 @@ def merged(
     return sources[0].with_values(**update)
 
 
-def repeated(seen: Memory, known: Sequence[Memory]) -> Memory:
+def repeated(seen: Memory, known: Sequence[Memory], now: datetime | None = None) -> Memory:
     """Return a memory created by an event, extended to replace the memories that it repeats.
 
     It inherits their counts and labels as in a merge, but its own title, category and metadata
@@ -145,7 +151,7 @@ def repeated(seen: Memory, known: Sequence[Memory]) -> Memory:
     """
     newest_first = [seen, *known]
     update = {
-        **_united([*known, seen]),
+        **_united([*known, seen], now),
         **_worded(seen.text, [seen, *known]),
         "title": _first(memory.title for memory in newest_first),
         "category": _first(memory.category for memory in newest_first),
@@ -155,10 +161,10 @@ def repeated(seen: Memory, known: Sequence[Memory]) -> Memory:
     return seen.with_values(**update)
 
 
-def united(survivor: Memory, other: Memory) -> Memory:
+def united(survivor: Memory, other: Memory, now: datetime | None = None) -> Memory:
     """Return the next version of a memory that absorbs another; its text stays."""
     update = {
-        **_united([survivor, other]),
+        **_united([survivor, other], now),
         **_worded(survivor.text, [survivor, other]),
         "version": survivor.version + 1,
         "merged_from": tuple(dict.fromkeys([*survivor.merged_from, other.id])),
@@ -225,7 +231,7 @@ def _is_only(text: str, memory: Memory) -> bool:
     return memory.text == text and not memory.variants
 
 
-def _united(memories: Sequence[Memory]) -> dict[str, object]:
+def _united(memories: Sequence[Memory], now: datetime | None) -> dict[str, object]:
     """Return the combined fields of several memories, in order of precedence."""
     return {
         "status": _firmest(memories),
@@ -248,8 +254,12 @@ def _united(memories: Sequence[Memory]) -> dict[str, object]:
         "feedback": summed([memory.feedback for memory in memories]),
         "unchecked": _unchecked(memories),
         "created_at": min([memory.created_at for memory in memories]),
-        "last_seen_at": max([memory.last_seen_at for memory in memories]),
+        "last_seen_at": _latest([memory.last_seen_at for memory in memories], now),
     }
+
+
+def _latest(times: Iterable[datetime], now: datetime | None) -> datetime:
+    return max(times, key=lambda time: (believed(time, now), time))
 
 
 def _start(memories: Sequence[Memory]) -> datetime | None:

@@ -3,17 +3,20 @@
 from collections.abc import Mapping, Sequence
 
 from schemas.base import ContentKey, DecisionId
-from schemas.decisions import Change, Ignore, Revision, kind_of
+from schemas.decisions import Change, Decision, Ignore, Revision, kind_of
 from schemas.topics import DECISIONS
 from streams.model.identity import event_key
 from streams.model.neighbours import KnownEvent
 from streams.model.ports import Log, LogRecord, Lookup, pages
+from streams.stage.core.ledger import restated
 from streams.stage.flow.decisions import (
     CONTENT_KEY_HEADER,
     DECISION_ID_HEADER,
     KIND_HEADER,
+    RESTATED_ID_HEADER,
     CountedDecision,
     DecisionsReader,
+    read_decision,
 )
 
 _IGNORE = kind_of(Ignore).encode()
@@ -32,7 +35,15 @@ class DecidedInLog:
     async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, KnownEvent]:
         records = await self._lookup.find(DECISIONS.name, DECISION_ID_HEADER, ids)
         # The first decision on an event is the one that counts; rejects have no event.
-        return dict(reversed([pair for record in records if (pair := _pair(record)) is not None]))
+        pairs = [pair for record in records if (pair := _pair(record)) is not None]
+        known = dict(reversed(pairs))
+        return await self._restated([one for one in ids if one not in known]) | known
+
+    async def _restated(self, ids: Sequence[DecisionId]) -> dict[DecisionId, KnownEvent]:
+        """Return what erasures tell of decisions whose own records they erased."""
+        records = await self._lookup.find(DECISIONS.name, RESTATED_ID_HEADER, ids)
+        told = (_told_by(read_decision(record), record.offset) for record in records)
+        return {identity: event for one in told for identity, event in one.items()}
 
 
 def _pair(record: LogRecord) -> tuple[DecisionId, KnownEvent] | None:
@@ -42,6 +53,12 @@ def _pair(record: LogRecord) -> tuple[DecisionId, KnownEvent] | None:
         return None
     known = KnownEvent(ContentKey(key.decode()), offset=record.offset)
     return DecisionId(identity.decode()), known
+
+
+def _told_by(decision: Decision, offset: int) -> dict[DecisionId, KnownEvent]:
+    """Return the events that an erasure at an offset lets know; nothing for other decisions."""
+    found = restated(decision).items()
+    return {identity: KnownEvent(key, offset=offset) for identity, key in found}
 
 
 class DecidedInPartition:
@@ -70,3 +87,4 @@ class DecidedInPartition:
         if isinstance(decision, Change | Revision):
             known = KnownEvent(event_key(decision.event), offset=one.position.offset)
             self._known.setdefault(decision.decision_id, known)
+            self._known |= _told_by(decision, one.position.offset)

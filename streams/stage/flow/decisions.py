@@ -19,7 +19,7 @@ from schemas.topics import DECISIONS
 from streams.model.fences import BEGINNING, Epoch, ReadPosition, admits
 from streams.model.identity import event_key
 from streams.model.ports import PAGE, Fatal, Log, LogRecord, OutgoingRecord, Poison, pages
-from streams.stage.core.ledger import quoted, touched
+from streams.stage.core.ledger import quoted, restated, touched
 from streams.stage.flow.dead_letters import dead_letter
 
 DECISION_ID_HEADER = "memsieve-decision-id"
@@ -30,6 +30,8 @@ MEMORY_NAME_HEADER = "memsieve-memory-name"
 """The name that the event's producer gave the memory, if it is not the event's id."""
 QUOTED_ID_HEADER = "memsieve-quoted-id"
 """A memory whose words the decision repeats without changing it."""
+RESTATED_ID_HEADER = "memsieve-restated-id"
+"""An earlier decision that an erasure restates: its own record may be erased."""
 KIND_HEADER = "memsieve-kind"
 EPOCH_HEADER = "memsieve-epoch"
 """The fence under which the owner decided: `OFFSET/TOKEN`."""
@@ -44,6 +46,7 @@ INDEXED = {
             MEMORY_ID_HEADER,
             MEMORY_NAME_HEADER,
             QUOTED_ID_HEADER,
+            RESTATED_ID_HEADER,
             FENCE_HEADER,
         }
     ),
@@ -80,6 +83,7 @@ def decision_record(
         (DECISION_ID_HEADER, decision.decision_id),
         *((MEMORY_ID_HEADER, identity) for identity in touched(decision)),
         *((QUOTED_ID_HEADER, identity) for identity in quoted(decision)),
+        *((RESTATED_ID_HEADER, identity) for identity in restated(decision)),
     ]
     if isinstance(decision, Forward | Block):
         headers.append((EVENT_ID_HEADER, decision.event_id))

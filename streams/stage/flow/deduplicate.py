@@ -87,8 +87,6 @@ from streams.stage.flow.seen import (
     has_words_of,
     live_memory,
     memories_named,
-    own_memory_id,
-    restated_key,
     vectors_united,
     with_content,
     with_whole,
@@ -208,15 +206,11 @@ class Deduplicator:
         compared = [event for event in said if self.policy.rules(event.scope).enabled]
         contents = {content_key(event.scope, event.text) for event in compared}
         names = {name for event in undecided for name in memories_named(event)}
-        forgotten = await self._forgotten(events)
-        scopes = {event.scope for event in said}
-        buried = erasing | forgotten.keys() | set(filter(fork.forgotten, scopes))
-        names.update(own_memory_id(event) for event in said if event.scope in buried)
         seen = BatchKnowledge(
             decided=decided,
             contents=await self.index.with_content(list(contents)) if contents else {},
             named=await self.index.get(list(names)) if names else {},
-            forgotten=forgotten,
+            forgotten=await self._forgotten(events),
             waits=waits,
         )
         unknown = [event for event in compared if with_content(event, seen, fork) is None]
@@ -274,8 +268,6 @@ class Deduplicator:
         if graves and memory_id(identity) in graves:
             return reused(item.record)  # its own memory was forgotten: accepting it would lose it
         before = fork.decided(identity, seen.decided.get(identity))
-        if before is None and graves and isinstance(event, Remember):
-            before = restated_key(event, seen, fork)
         if before is not None:
             if before != event_key(event):
                 return reused(item.record)

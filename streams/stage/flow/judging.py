@@ -20,12 +20,14 @@ from streams.model.verdict import (
     Judgement,
     Opinion,
     Pair,
+    besides_pin,
     by_guards,
     by_opinion,
     by_sentences,
     by_words,
     in_doubt,
     objection,
+    protected,
     unread,
 )
 from streams.model.wordings import other_than_shown
@@ -118,10 +120,10 @@ class Judging:
         """Judge the texts that the pairs name."""
         judgements = [self._unasked(pair) for pair in pairs]
         still = [at for at, one in enumerate(judgements) if one.verdict is Verdict.UNSURE]
-        findings = [judgements[at].findings for at in still]
+        findings = [besides_pin(judgements[at].findings) for at in still]
         asked = await self._ask([pairs[at] for at in still], findings)
         for at, answer in zip(still, asked, strict=True):
-            judgements[at] = self._settled(judgements[at], answer, pairs[at])
+            judgements[at] = protected(self._settled(judgements[at], answer, pairs[at]))
         return judgements
 
     def _unasked(self, pair: CandidatePair) -> Judgement:

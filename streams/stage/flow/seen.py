@@ -9,7 +9,7 @@ from schemas.events import Answer, Consolidate, Event, Forget, Pin, Rate, Rememb
 from schemas.memories import Memory
 from schemas.outcomes import Review
 from streams.model.embedding import Vector, pack
-from streams.model.identity import content_key, decision_id, memory_id, named_memory_id
+from streams.model.identity import content_key, named_memory_id
 from streams.model.neighbours import KnownEvent, StoredMemory
 from streams.model.ports import Fatal, Transient
 from streams.model.verdict import Judgement
@@ -124,25 +124,6 @@ def addressed_memory(event: Remember, seen: BatchKnowledge, fork: Fork) -> Store
     """Return the live memory that the event's producer addresses by name; None if none."""
     named = _named_id(event)
     return None if named is None else live_memory(event.scope, named, seen, fork)
-
-
-def own_memory_id(event: Remember) -> MemoryId:
-    """Return the id of the memory that an event makes if it is not known."""
-    return memory_id(decision_id(event.scope, event.event_id))
-
-
-def restated_key(event: Remember, seen: BatchKnowledge, fork: Fork) -> ContentKey | None:
-    """Return the content key of an event that made a memory which is there; None if it made none.
-
-    Its decision may be erased, because it quoted a memory that was forgotten: the memory that it
-    made still tells that it was decided. A key of other words where no wording has the event's.
-    """
-    own = own_memory_id(event)
-    there = fork.state(event.scope, own, seen.named.get(own))
-    if there is None:
-        return None
-    key = content_key(event.scope, event.text)
-    return key if key in there.memory.content_keys else there.memory.content_key
 
 
 def graves_in(

@@ -95,7 +95,8 @@ def settled(responses: Sequence[Response]) -> list[OnEvent]:
 
 def is_out_of_date(decision: Decision | None) -> bool:
     """Return whether a request was refused because its memories had changed before its turn."""
-    return isinstance(decision, Ignore) and decision.evidence.reason is Reason.OUT_OF_DATE
+    late = {Reason.OUT_OF_DATE, Reason.ANSWERED_TOO_LATE}
+    return isinstance(decision, Ignore) and decision.evidence.reason in late
 
 
 def is_again(decision: Decision | None) -> TypeGuard[Ignore]:

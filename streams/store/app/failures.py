@@ -1,4 +1,4 @@
-"""The classification of failures that callers see; commands derive their exit codes from it."""
+"""The classification of failures that callers see, and the exit code of each."""
 
 from enum import StrEnum, auto
 
@@ -33,6 +33,21 @@ class Failure(StrEnum):
     UNDECIDED = auto()
     STOPPED = auto()
 
+    @property
+    def exit_code(self) -> int:
+        """The code with which a command ends."""
+        return _EXIT_CODES[self]
+
+
+_EXIT_CODES = {
+    Failure.REQUEST: 2,
+    Failure.STORE: 3,
+    Failure.MODEL: 4,
+    Failure.NOT_FOUND: 5,
+    Failure.STOPPED: 6,
+    Failure.SERVER: 7,
+    Failure.UNDECIDED: 7,
+}
 
 _KINDS: tuple[tuple[tuple[type[Exception], ...], Failure], ...] = (
     ((UsageError, InvalidSettings, InvalidPolicy, Unusable), Failure.REQUEST),

@@ -303,7 +303,7 @@ async def embedded(
             broker.create(topic.name, manifest.partitions)
         directory.complete(manifest, has_records=any(await ends(broker, DECISIONS.name)))
         directory.keep_policy(policy.id, policy.model_dump_json(indent=2))
-        index = wiring.index(manifest.index, directory.index, manifest.dimension)
+        index = wiring.index(manifest.index, directory.index, manifest.dimension, require_space)
         stack.push_async_callback(index.close)
         sinks = await stack.enter_async_context(wiring.sinks(settings.sinks, report))
         traced = await stack.enter_async_context(wiring.tracing(settings, None, report))

@@ -8,21 +8,23 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from schemas.base import ScopeName
-from schemas.events import Pin, Rate, Retire
+from schemas.events import Answer, Pin, Rate, Retire, Seen
+from schemas.memories import Memory
 from streams.clock.system import SystemClock
-from streams.model.identity import request_id
+from streams.model.identity import pair_id, request_id
 from streams.stage.flow.judging import Judging
 from streams.store.app import wiring
 from streams.store.app.client import Client
 from streams.store.app.cluster_client import ClusterClient, Waiting
 from streams.store.app.dry_run import DecidingDependencies, DryRunClient, over
 from streams.store.app.embedding import ChosenModel, chosen_for
+from streams.store.app.failures import UsageError
 from streams.store.app.processes import StoreClient, existing_store
 from streams.store.app.projection import memories
 from streams.store.app.reading import LogTarget, opened, reading
 from streams.store.app.settings import InvalidSettings, Settings
 
-_Kind = TypeVar("_Kind", bound=Pin | Rate | Retire)
+_Kind = TypeVar("_Kind", bound=Answer | Pin | Rate | Retire)
 
 
 def request(
@@ -45,6 +47,31 @@ def request(
         return kind.model_validate(values)
     except ValidationError as error:
         raise unpublishable(error) from error
+
+
+def distinct(one: Memory, other: Memory, *, author: str, note: str) -> Answer:
+    """Return the event by which `author` says that two memories are both right.
+
+    Raises UsageError unless they are two of one scope, and InvalidSettings as `request` does.
+    """
+    if one.id == other.id:
+        raise UsageError(f"both are memory {one.id}; name two", "other_id")
+    if one.scope != other.scope:
+        said = f"memory {one.id} is of scope {one.scope}, and {other.id} of {other.scope}"
+        raise UsageError(f"{said}; two scopes are never compared", "other_id")
+    older, newer = sorted((one, other), key=lambda memory: (memory.created_at, memory.id))
+    pair = (newer.id, older.id)
+    return request(
+        Answer,
+        one.scope,
+        *pair,
+        author=author,
+        note=note,
+        review_id=pair_id(*pair),
+        newer=Seen.of(newer),
+        older=Seen.of(older),
+        verdict="distinct",
+    )
 
 
 def unpublishable(error: ValidationError) -> InvalidSettings:

@@ -217,7 +217,7 @@ class RunSettings(SettingsGroup):
     batch_records: Annotated[int, Field(ge=1, le=10_000)] = 512
     """Lines read, embedded and decided at once; the result does not depend on it."""
     free_disk_bytes_min: Annotated[int, Field(ge=33_554_432)] = 134_217_728
-    """A run stops cleanly when less disk space than this is free."""
+    """A run, or a service with its own index, stops cleanly if less disk space is free."""
 
 
 class RetrySettings(SettingsGroup):

@@ -10,6 +10,7 @@ import secrets
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -209,11 +210,13 @@ async def examined_model(settings: EmbedderSettings) -> str:
     return f"{model}, {dimension} dimensions, answers at {settings.endpoint.base_url}"
 
 
-def index(kind: IndexKind, path: Path, dimension: int) -> Index:
-    """Return the index of an embedded store."""
+def index(
+    kind: IndexKind, path: Path, dimension: int, require_space: Callable[[], None] = lambda: None
+) -> Index:
+    """Return the index of an embedded store; `require_space` is called before it grows on disk."""
     match kind:
         case IndexKind.EDGE:
-            return edge_index(path, dimension)
+            return edge_index(path, dimension, require_space)
         case IndexKind.EXACT:
             from streams.index.exact import ExactIndex
 
@@ -222,11 +225,13 @@ def index(kind: IndexKind, path: Path, dimension: int) -> Index:
             raise TypeError(f"index.kind {kind} is no index of a store")
 
 
-def edge_index(path: Path, dimension: int) -> "EdgeIndex":
+def edge_index(
+    path: Path, dimension: int, require_space: Callable[[], None] = lambda: None
+) -> "EdgeIndex":
     """Return the index that the embedded engine stores in a directory."""
     from streams.index.edge import EdgeIndex
 
-    return EdgeIndex(path, dimension)
+    return EdgeIndex(path, dimension, require_space)
 
 
 async def open_index(settings: Settings, *, create: bool = True) -> Index:
@@ -237,11 +242,13 @@ async def open_index(settings: Settings, *, create: bool = True) -> Index:
     if settings.index.kind.shared:
         return await open_collection(settings, create=create)
     name, dimension = await _collection_of(settings)
-    if StoreDirectory(settings.store).manifest() is not None:
+    directory = StoreDirectory(settings.store)
+    if directory.manifest() is not None:
         raise NoStore(
             f"{settings.store} is the store of `memsieve run`: name another one with --store"
         )
-    return index(settings.index.kind, settings.store / name, dimension)
+    require_space = partial(directory.require_space, settings.run.free_disk_bytes_min)
+    return index(settings.index.kind, settings.store / name, dimension, require_space)
 
 
 async def open_collection(settings: Settings, *, create: bool = False) -> "QdrantIndex":

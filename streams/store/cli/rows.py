@@ -3,7 +3,7 @@
 import re
 import shlex
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Annotated
@@ -165,7 +165,8 @@ def foreign(source: FileSource, named: NamedColumns, scope: str) -> GuessedColum
     guess = guessed(rows, named)
     if format_of(rows) is None:
         _require_text_and_scope(source, rows, named, guess)
-    _tell(source, guess, named, mapping_of(guess, named, scope, kinds=False))
+    taken = _taken(guess, named, mapping_of(guess, named, scope, kinds=False))
+    _tell(source, taken, _dated(guess, named))
     return guess
 
 
@@ -180,7 +181,12 @@ def _read_as(source: FileSource, named: NamedColumns, remedy: str) -> Rows:
     kinds = any("kind" in row for row in rows) and not are_events(rows)
     mapping = mapping_of(guess, named, scope, kinds=kinds)
     source.reading = repr(mapping) + ("" if source.export is None else source.export.name)
-    _tell(source, guess, named, mapping)
+    _tell(
+        source,
+        _taken(guess, named, mapping),
+        _dated(guess, named),
+        *_made_up(guess, named, mapping),
+    )
     return Rows(source, mapping)
 
 
@@ -287,12 +293,9 @@ _ENCODINGS = {WESTERN: "Windows-1252 (Latin-1)"}
 _DELIMITERS = {"\t": "tabs", ";": "semicolons", "|": "bars"}
 
 
-def _tell(
-    source: FileSource, guess: GuessedColumns, named: NamedColumns, mapping: FieldMapping | None
-) -> None:
+def _tell(source: FileSource, taken: str, *more: str) -> None:
     """Say in one line what was not said, and cannot be seen at once."""
-    said = (_taken(guess, named, mapping), _read(source), _dated(guess))
-    if told := "; ".join(filter(None, said)):
+    if told := "; ".join(filter(None, (taken, _read(source), *more))):
         note(f"{source.place}: {told}")
 
 
@@ -322,20 +325,49 @@ def _read(source: FileSource) -> str:
     return f"read as {', '.join(how)}" if how else ""
 
 
-def _dated(guess: GuessedColumns) -> str:
+def _dated(guess: GuessedColumns, named: NamedColumns) -> str:
+    """Say how dates are read, and of which rows they cannot be."""
+    column, held = named.time or guess.time, f"{guess.timed} of the first {guess.sampled} rows"
+    said = list[str]()
     if guess.day_first is not None:
-        return f"dates are read with the {'day' if guess.day_first else 'month'} first"
-    if guess.no_time is None:
-        return ""
-    if not guess.timed:
-        return (
-            f"{guess.no_time} holds no times with one meaning, such as 2026-02-01, so no row is "
-            "dated by it"
+        said.append(f"dates are read with the {'day' if guess.day_first else 'month'} first")
+    if guess.no_time is not None:
+        only = (
+            f"a time in only {held}"
+            if guess.timed
+            else "no times with one meaning, such as 2026-02-01"
         )
-    return (
-        f"{guess.no_time} holds a time in only {guess.timed:.0%} of the rows, so no row is dated by it; "
-        f"with --time-field {shlex.quote(guess.no_time)} the others cannot be used"
-    )
+        said.append(f"{guess.no_time} holds {only}, so no row is dated by it")
+        if guess.timed:
+            said.append(f"with --time-field {shlex.quote(guess.no_time)} the others cannot be used")
+    elif column is not None and guess.timed < guess.sampled:
+        said.append(f"{column} holds a time in {held}, the others cannot be used")
+    return "; ".join(said)
+
+
+def _made_up(
+    guess: GuessedColumns, named: NamedColumns, mapping: FieldMapping | None
+) -> Iterator[str]:
+    """Say what rows are given for want of a column, and which column may have it.
+
+    Of ids only where columns are talked about anyway: few rows that are called as ours have them.
+    """
+    if guess.sampled and (named.time or guess.time) is None:
+        perhaps = _perhaps(guess.perhaps_time, "times", "--time-field")
+        yield f"no time column: rows are dated now{perhaps}"
+    if guess.sampled and (named.id or guess.id) is None and (mapping or guess.perhaps_id):
+        perhaps = _perhaps(guess.perhaps_id, "ids", "--id-field")
+        yield f"no id column: ids are made from file, line and content{perhaps}"
+
+
+def _perhaps(columns: Sequence[str], what: str, option: str) -> str:
+    shown = columns[:_PERHAPS_MAX]
+    looks = "looks" if len(shown) == 1 else "look"
+    taken = " or ".join(f"{option} {shlex.quote(one)}" for one in shown)
+    return f" ({', '.join(shown)} {looks} like {what}: {taken})" if shown else ""
+
+
+_PERHAPS_MAX = 3
 
 
 def _layout(name: str | None) -> Layout | None:

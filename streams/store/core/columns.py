@@ -50,10 +50,17 @@ _PROSE_WORDS_MIN = 4
 _PROSE_SHARE_MIN = 0.6
 _FILLED_MIN = 0.5
 _NAMED_MIN = 0.9
-"""The minimum share of rows with a scope or a time: those without become dead letters."""
+"""The minimum share of rows with a scope, or with anything in the column of the time: those without
+become dead letters."""
+
+_TIMES_MIN = 0.5
+"""The share of times among the values of a column named like one that must be exceeded."""
 
 _LABEL_LENGTH_MAX = 40
 _ISO_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_KEY = re.compile(r"(?=.*\d)(?=.*[a-z])[\w:-]{6,64}", re.IGNORECASE)
+_KEY_NAME = re.compile(r"(?:id|key|no|nr|number|code|ref)$")
 _NUMBERED_FROM, _NUMBERED_TO = datetime(1990, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
 """A number counts as a time only if it lies in these years."""
 
@@ -79,9 +86,10 @@ class NamedColumns:
 class GuessedColumns:
     """The columns that hold an event's parts; None if no column certainly does.
 
-    `day_first` is the order of the dates in the column of the time, named or guessed.
-    `perhaps_scope` lists candidates for the scope if none is certain. `no_time` is a column named
-    like a time of which too few rows hold one, and `timed` their share.
+    `day_first` is the order of the dates in the column of the time, named or guessed. `perhaps_`
+    lists candidates for a part if none is certain. `no_time` is a column named like a time of which
+    too few rows hold one. `timed` counts the rows that hold one in it, or in the column of the time,
+    of the `sampled`.
     """
 
     text: str | None = None
@@ -90,8 +98,11 @@ class GuessedColumns:
     time: str | None = None
     day_first: bool | None = None
     perhaps_scope: tuple[str, ...] = ()
+    perhaps_id: tuple[str, ...] = ()
+    perhaps_time: tuple[str, ...] = ()
     no_time: str | None = None
-    timed: float = 0.0
+    timed: int = 0
+    sampled: int = 0
 
 
 def columns_in(rows: Iterable[Row]) -> list[str]:
@@ -139,16 +150,20 @@ def guessed(rows: Sequence[Row], named: NamedColumns) -> GuessedColumns:
     text = open_.take(named.text, "text", _text)
     scope = open_.take(named.scope, "scope", _scope)
     no_time = None if time or named.time else _first(open_.columns, _TIMES)
-    timed = columns.get(named.time or time or "")
+    dated = columns.get(named.time or time or "")
+    tried = columns.get(no_time or "", dated)
     return GuessedColumns(
         text=text,
         scope=scope,
         id=identity,
         time=time,
-        day_first=None if timed is None else timed.day_first,
+        day_first=None if dated is None else dated.day_first,
         perhaps_scope=() if scope or named.scope else open_.labels(),
+        perhaps_id=() if identity or named.id else open_.fitting(_may_be_id),
+        perhaps_time=() if time or named.time else open_.fitting(_may_be_time),
         no_time=no_time,
-        timed=0.0 if no_time is None else columns[no_time].timed,
+        timed=0 if tried is None else tried.timed,
+        sampled=len(sample),
     )
 
 
@@ -198,9 +213,9 @@ class _Column:
         return days_first(self.values)
 
     @cached_property
-    def timed(self) -> float:
-        """The share of all rows that hold a time."""
-        return self.share(partial(_is_time, day_first=self.day_first))
+    def timed(self) -> int:
+        """The number of rows that hold a time."""
+        return sum(map(partial(_is_time, day_first=self.day_first), self.values))
 
     @property
     def different(self) -> int:
@@ -225,6 +240,10 @@ class _Open:
         found = usual if usual in self._names else guess(self.columns)
         self.columns = [one for one in self.columns if one.name != found]
         return found
+
+    def fitting(self, fits: Callable[["_Column"], bool]) -> tuple[str, ...]:
+        """Return the columns that fit."""
+        return tuple(one.name for one in self.columns if fits(one))
 
     def labels(self) -> tuple[str, ...]:
         """Return the columns that might group rows, first those named like a scope that have gaps."""
@@ -272,8 +291,28 @@ def _id(columns: list[_Column]) -> str | None:
 
 def _time(columns: list[_Column]) -> str | None:
     """Return a column named like a time, or else the only one in which each row has a date."""
-    dated = [one for one in columns if one.share(_is_iso) == 1 and one.timed == 1]
-    return _first(columns, _TIMES, lambda one: one.timed >= _NAMED_MIN) or _only(dated)
+    dated = [one for one in columns if one.share(_is_iso) == 1 and one.timed == one.rows]
+    return _first(columns, _TIMES, _holds_times) or _only(dated)
+
+
+def _holds_times(column: _Column) -> bool:
+    """Return whether nearly all rows have a value, and most values are times."""
+    filled = len(column.values)
+    return filled >= column.rows * _NAMED_MIN and column.timed > filled * _TIMES_MIN
+
+
+def _may_be_time(column: _Column) -> bool:
+    """Return whether nearly all rows hold a date in ISO 8601, or a number that is a Unix time."""
+    written = column.share(lambda value: _is_iso(value) or _is_number(value))
+    return written >= _NAMED_MIN and column.timed >= column.rows * _NAMED_MIN
+
+
+def _may_be_id(column: _Column) -> bool:
+    """Return whether each row has another value, and name or values are those of ids."""
+    if column.share(_is_name) < 1 or not 1 < column.rows == column.different:
+        return False
+    named = _KEY_NAME.search(column.plain) and column.share(_is_prose) == 0
+    return (bool(named) or column.share(_is_key) == 1) and not _may_be_time(column)
 
 
 def _first(
@@ -296,7 +335,7 @@ def _is_label(column: _Column) -> bool:
     short = column.share(lambda value: _is_name(value) and len(str(value)) <= _LABEL_LENGTH_MAX)
     again = 1 < column.different < column.rows
     told = short >= _NAMED_MIN and again and column.share(_is_prose) < _PROSE_SHARE_MIN
-    return told and column.timed < _FILLED_MIN  # last: parsing dates takes longest
+    return told and column.timed < column.rows * _FILLED_MIN  # last: parsing dates takes longest
 
 
 def _plain(name: str) -> str:
@@ -318,6 +357,10 @@ def _is_name(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _is_key(value: object) -> bool:
+    return isinstance(value, str) and _KEY.fullmatch(value) is not None
+
+
 def _is_iso(value: object) -> bool:
     return isinstance(value, str) and _ISO_DAY.match(value.strip()) is not None
 
@@ -331,4 +374,6 @@ def _is_time(value: object, *, day_first: bool | None) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) or (isinstance(value, str) and value.strip().isdecimal())
+    if isinstance(value, str):
+        return _NUMBER.fullmatch(value.strip()) is not None
+    return isinstance(value, int | float)

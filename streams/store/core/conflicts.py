@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from schemas.base import MemoryId
+from schemas.base import DecisionId, MemoryId
 from schemas.memories import Memory
 from streams.model.neighbours import StoredMemory
 
@@ -11,7 +11,7 @@ def conflicts(stored: Iterable[StoredMemory]) -> dict[MemoryId, list[Memory]]:
     """Return what each of these memories is in conflict with, the last seen first.
 
     Both of a pair have to be there. A conflict lasts while both are live, the one that was
-    contradicted shows the text that was judged, and no person has found both right.
+    contradicted shows the text that was judged, and no person has found both texts right.
     """
     by_id = {one.memory.id: one for one in stored}
     found: dict[MemoryId, dict[MemoryId, Memory]] = {}
@@ -29,10 +29,19 @@ def _contradicted(one: StoredMemory, by_id: Mapping[MemoryId, StoredMemory]) -> 
     """Yield the memories that one was found to contradict, and does still."""
     if not one.memory.live:
         return
-    settled_at = {identity: -version for identity, version in one.contradicted if version < 0}
     for identity, seen_at in one.contradicted:
         other = by_id.get(identity)
-        if other is None or not other.memory.live:
+        if other is None or not other.memory.live or other.worded_at > seen_at:
             continue
-        if settled_at.get(identity, 0) < other.worded_at <= seen_at:
+        if _right(one).isdisjoint(_right(other)):
             yield other.memory
+
+
+def _right(one: StoredMemory) -> set[DecisionId]:
+    """Return the answers that found a memory right with the text that it shows, beside another."""
+    return {
+        side.undo
+        for side in one.memory.kept_apart
+        if side.side == one.memory.id and side.right_at is not None
+        if side.right_at >= one.worded_at
+    }

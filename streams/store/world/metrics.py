@@ -19,11 +19,23 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 disable_created_metrics()  # a creation time for each counter and histogram, which nobody queries
 
 
-class Metrics:
-    """Every metric of a service, with the question that it answers."""
+class ProcessMetrics:
+    """The metrics that every process exposes, and the registry of all that it exposes."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self.ready = Gauge(
+            "memsieve_ready",
+            "1 if the process is ready, as /ready answers at that moment, else 0.",
+            registry=self.registry,
+        )
+
+
+class Metrics(ProcessMetrics):
+    """Every metric of a service, with the question that it answers."""
+
+    def __init__(self) -> None:
+        super().__init__()
         counter = partial(Counter, registry=self.registry)
         gauge = partial(Gauge, registry=self.registry)
         histogram = partial(Histogram, buckets=_SECONDS, registry=self.registry)
@@ -172,11 +184,11 @@ class Metrics:
             yield
 
 
-class ApiMetrics:
+class ApiMetrics(ProcessMetrics):
     """Every metric of the HTTP API."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
+        super().__init__()
         counter = partial(Counter, registry=self.registry)
         histogram = partial(Histogram, buckets=_SECONDS, registry=self.registry)
         self.requests = counter(
@@ -200,11 +212,11 @@ class ApiMetrics:
         self.seconds.labels(route).observe(seconds)
 
 
-class ConsolidationMetrics:
+class ConsolidationMetrics(ProcessMetrics):
     """Every metric of the consolidator."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
+        super().__init__()
         counter = partial(Counter, registry=self.registry)
         gauge = partial(Gauge, registry=self.registry)
         self.passes = counter("memsieve_consolidation_passes", "Consolidation passes made.")

@@ -208,11 +208,7 @@ class StoreDirectory:
             raise NoStore(f"{self._key} cannot be written: {error.strerror}") from error
 
     def require_space(self, free_bytes_min: int) -> None:
-        """Raise NoStore if the disk is nearly full.
-
-        The index writes through memory maps: on a full disk a signal then kills the process at any
-        point, instead of an error.
-        """
+        """Raise NoStore if the disk is nearly full."""
         existing = next(
             path for path in (self.path, *self.path.absolute().parents) if path.exists()
         )
@@ -221,7 +217,7 @@ class StoreDirectory:
             raise NoStore(
                 f"the disk of {self.path} is nearly full: {free:,} bytes are left, and "
                 f"{free_bytes_min:,} are kept free (run.free_disk_bytes_min); free some space, "
-                "then run again"
+                "then start again"
             )
 
     def _hold(self, lock: int) -> None:

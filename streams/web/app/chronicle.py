@@ -73,6 +73,10 @@ class DoubtfulPair:
     similarity: float
     doubts: tuple[str, ...]
 
+    @property
+    def memories(self) -> frozenset[MemoryId]:
+        return frozenset({self.newer, self.older})
+
 
 class Chronicle:
     """Reads what was decided since it was last asked. For one event loop."""

@@ -38,7 +38,7 @@ class Doubts:
             pair
             for pair in reversed(known.pairs.values())
             if known.stand(pair)
-            and not known.settlements.is_answered(pair.id)
+            and known.settlements.answer(pair.memories) is None
             and wanted.fits(pair)
         ]
 

@@ -48,7 +48,7 @@ class AnsweredPairs:
     async def samples(self, pairs: Iterable[DoubtfulPair]) -> list[Sample]:
         """Return those of these pairs that have an answer that holds, the newest of them."""
         settlements = self._chronicle.settlements
-        settled = ((pair, settlements.answer(pair.id)) for pair in pairs)
+        settled = ((pair, settlements.answer(pair.memories)) for pair in pairs)
         known = [(pair, one.answer.verdict) for pair, one in settled if one is not None]
         read = [await self._sample(pair, Truth(said)) for pair, said in known[-PAIRS_MAX:]]
         return [one for one in read if one is not None]

@@ -58,6 +58,33 @@ def test_a_conflict_ends_with_either_of_the_two(memsieve: Memsieve, how: str) ->
     assert "in conflict" not in memsieve(*RECALL).out
 
 
+def test_two_that_are_both_right_stay_and_are_in_conflict_no_more(memsieve: Memsieve) -> None:
+    nine, eight = sorted(kept(memsieve), key=lambda one: one["text"] != NINE)
+    both = (nine["id"], str(eight["id"])[:8])
+    said = memsieve("memory", "distinct", *both, *STORE, "--author", "Ana", "--note", "two offices")
+    first = f"revise: memories {eight['id']} and {nine['id']} both stay, because Ana said that they"
+    assert said.out == f"{first} state different facts\n"
+    assert memsieve("memory", "list", *STORE, "--conflicts").err == "no memories in conflict\n"
+    assert "in conflict" not in memsieve(*LOAD).out + memsieve(*RECALL).out
+    [decided] = memsieve("decisions", *STORE, "--kind", "revise", "--json").json()
+    assert (decided["event"]["author"], decided["event"]["note"]) == ("Ana", "two offices")
+    assert memsieve("store", "replay", "rematerialise", *STORE).code == 0
+    assert kept(memsieve, "--conflicts") == []
+
+    assert memsieve("undo", decided["decision_id"], *STORE, "--author", "Ana").code == 0
+    assert [len(one["conflicts"]) for one in kept(memsieve)] == [1, 1]
+
+
+def test_only_two_memories_of_one_scope_are_told_apart(memsieve: Memsieve, tmp_path: Path) -> None:
+    nine, _ = sorted(kept(memsieve), key=lambda one: one["text"] != NINE)
+    write_events(tmp_path / "tom.jsonl", "Tom likes coffee.", scope="acme/tom")
+    assert memsieve("run", "tom.jsonl", *STORE).code == 0
+    [tom] = kept(memsieve, "--scope", "acme/tom")
+    for other, why in ((nine, "; name two"), (tom, "; two scopes are never compared")):
+        refused = memsieve("memory", "distinct", nine["id"], other["id"], *STORE)
+        assert (refused.code, why in refused.err) == (2, True)
+
+
 def test_what_was_replaced_says_by_what_and_when(memsieve: Memsieve, tmp_path: Path) -> None:
     write_events(tmp_path / "tom.jsonl", "Tom likes coffee.", "Tom does not like coffee.")
     assert memsieve("run", "tom.jsonl", *STORE).code == 0

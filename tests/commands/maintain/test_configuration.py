@@ -12,6 +12,7 @@ from pydantic import SecretStr
 from streams.main.command_line import EXIT_CODES
 from streams.store.app.settings import Settings, listing
 from tests.commands.conftest import Memsieve, start_holding, write_events
+from tests.support.kafka import free_port
 from tests.support.models import models_dir
 from tests.support.read_only import read_only
 from tests.support.waiting import wait_until
@@ -118,6 +119,24 @@ def test_doctor_leaves_a_store_alone_that_is_being_written(
         result = memsieve("check", "--store", "store")
     assert result.code == 0
     assert f"being written by process {process.pid}" in result.out
+
+
+def test_doctor_ends_with_the_exit_code_of_the_first_failure(
+    memsieve: Memsieve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMSIEVE_KAFKA__BOOTSTRAP", f"127.0.0.1:{free_port()}")
+    result = memsieve("check", "--json")
+    assert result.code == 7
+    healthy = {one["subject"]: one["healthy"] for one in result.json()}
+    assert healthy == {
+        "policy": True,
+        "model": True,
+        "topics": False,
+        "groups": False,
+        "index": True,
+    }
+    monkeypatch.setenv("MEMSIEVE_EMBEDDER__CACHE_DIR", "empty")
+    assert memsieve("check").code == 4
 
 
 def test_doctor_is_content_before_the_first_run(memsieve: Memsieve) -> None:

@@ -271,8 +271,9 @@ def test_a_search_without_a_block_wants_a_query(memsieve: Memsieve, given: tuple
 
 
 def test_the_only_scope_need_not_be_named(memsieve: Memsieve) -> None:
-    asked = ("search", "coffee", "--store", "store", "--json")
-    assert memsieve(*asked).out == memsieve(*asked, "--scope", "cafe/tyler").out
+    for what in ("coffee", "--block"):
+        asked = ("search", what, "--store", "store", "--json")
+        assert memsieve(*asked).out == memsieve(*asked, "--scope", "cafe/tyler").out
 
 
 def test_one_of_several_scopes_has_to_be_named(memsieve: Memsieve) -> None:

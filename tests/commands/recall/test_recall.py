@@ -167,8 +167,11 @@ def test_what_many_places_have_alike_is_shown_where_it_is_asked_for(
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ((), "name one scope with --scope, or several with --across PREFIX"),
-        (("--scope", "a", "--across", "a"), "name one scope with --scope"),
+        ((), "scopes with --scope, such as "),
+        (
+            ("--scope", "a", "--across", "a"),
+            "name one scope with --scope, or several with --across PREFIX",
+        ),
         (("--scope", "a", "--patterns"), "--patterns goes with --across PREFIX"),
         (("--across", "a", "--patterns", "b"), "--patterns goes with --across PREFIX"),
         (("--scope", "coast/*"), "--scope coast/*: holds the wildcard *; name one exact scope"),

@@ -24,6 +24,8 @@ ROWS = (
 )
 TEXTS = sorted(row["note"] for row in ROWS)
 TOOK = "took note as text, customer as scope, when as time"
+NO_TIMES = "no time column: rows are dated now"
+NO_IDS = "no id column: ids are made from file, line and content"
 
 
 def table(delimiter: str) -> str:
@@ -105,7 +107,7 @@ def test_a_file_is_read_as_it_is_and_what_was_guessed_is_said(
     (tmp_path / name).write_bytes(content)
     result = memsieve("run", name, "--store", "store")
     assert result.code == 0
-    assert f"{name}: {said}\n" in result.err
+    assert f"{name}: {said}; {NO_IDS}\n" in result.err
     assert sorted(texts(memsieve)) == TEXTS
     assert {(one["scope"], one["occurred_at"]) for one in events(memsieve)} == {
         ("hill", "2026-03-02T09:10:00Z"),
@@ -119,6 +121,10 @@ def test_what_is_called_as_memsieve_calls_it_is_not_talked_about(
     row = {"text": "Ana likes tea.", "scope": "acme/ana", "occurred_at": "2026-03-01"}
     (tmp_path / "facts.jsonl").write_text(json.dumps(row), encoding="utf-8")
     assert "took" not in memsieve("run", "facts.jsonl", "--store", "store").err
+    del row["occurred_at"]
+    (tmp_path / "facts.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    told = memsieve("run", "facts.jsonl", "--store", "store").err
+    assert f"facts.jsonl: {NO_TIMES}\n" in told
 
 
 def test_a_first_record_of_many_lines_spoils_no_guess(memsieve: Memsieve, tmp_path: Path) -> None:
@@ -165,13 +171,13 @@ def test_rows_that_name_nobody_are_of_one_scope_and_that_is_said(
     rows = [{"id": n, "fact": text} for n, text in enumerate(TEXTS)]
     (tmp_path / "my notes.jsonl").write_text(lines(rows), encoding="utf-8")
     result = memsieve("run", "my notes.jsonl", "--store", "store")
-    assert "took fact as text, id as id, all rows as scope my-notes\n" in result.err
+    assert f"took fact as text, id as id, all rows as scope my-notes; {NO_TIMES}\n" in result.err
     assert {(one["event_id"], one["scope"]) for one in events(memsieve)} == {
         ("0", "my-notes"),
         ("1", "my-notes"),
     }
     named = memsieve("run", "my notes.jsonl", "--store", "other", "--scope", "acme/ana")
-    assert "took fact as text, id as id\n" in named.err
+    assert f"took fact as text, id as id; {NO_TIMES}\n" in named.err
     assert {one["scope"] for one in events(memsieve, "other")} == {"acme/ana"}
 
 
@@ -433,9 +439,30 @@ def test_a_time_that_cannot_be_replaces_nothing_and_keeps_nothing_from_being_rep
     for odd in ("0001-01-01", "9999-12-31"):
         assert kept("default", (likes, "2026-03-01"), (hates, odd)) == {likes, hates}
         assert kept("default", (likes, odd), (hates, "2026-03-01")) == {hates}
+        again = ((likes, "2026-03-01"), (likes, odd))
+        assert kept("default", *again, (hates, "2026-02-01")) == {likes}
+        assert kept("default", *again, (hates, "2026-04-01")) == {hates}
         named = {"memory_id": "coffee"}
         assert likes in kept("default", (likes, "2026-03-01"), (hates, odd), **named)
         assert kept("default", (likes, odd), (hates, "2026-03-01"), **named) == {hates}
+
+
+@pytest.mark.parametrize("command", [["run", "--store", "store"], ["try"]])
+def test_a_column_that_looks_like_times_or_ids_is_named_with_its_option(
+    command: list[str], memsieve: Memsieve, tmp_path: Path
+) -> None:
+    rows = [
+        {"note": row["note"], "captured": 1772355600 + n, "the ticket": f"T-1000{n}"}
+        for n, row in enumerate(ROWS)
+    ]
+    (tmp_path / "notes.jsonl").write_text(lines(rows), encoding="utf-8")
+    assert (
+        f"; {NO_TIMES} (captured looks like times: --time-field captured); "
+        f"{NO_IDS} (the ticket looks like ids: --id-field 'the ticket')\n"
+    ) in memsieve(*command, "notes.jsonl").err
+    options = ["--time-field", "captured", "--id-field", "the ticket"]
+    told = memsieve(*command, "notes.jsonl", *options).err
+    assert "notes.jsonl: took note as text, all rows as scope notes\n" in told
 
 
 def test_a_column_called_like_a_time_that_is_none_is_told(
@@ -445,16 +472,36 @@ def test_a_column_called_like_a_time_that_is_none_is_told(
     (tmp_path / "notes.jsonl").write_text(lines(rows), encoding="utf-8")
     result = memsieve("run", "notes.jsonl", "--store", "store")
     assert (
-        "; when holds no times with one meaning, such as 2026-02-01, so no row is dated by it\n"
-        in result.err
-    )
+        "; when holds no times with one meaning, such as 2026-02-01, so no row is dated by it; "
+        f"{NO_TIMES}; {NO_IDS}\n"
+    ) in result.err
     rows[0]["when"] = "2026-03-14"
     (tmp_path / "mixed.jsonl").write_text(lines(rows), encoding="utf-8")
     result = memsieve("run", "mixed.jsonl", "--store", "store")
     assert (
-        f"; when holds a time in only {1 / len(rows):.0%} of the rows, so no row is dated by it; "
-        "with --time-field when the others cannot be used\n"
+        "; when holds a time in only 1 of the first 2 rows, so no row is dated by it; "
+        f"with --time-field when the others cannot be used; {NO_TIMES}; {NO_IDS}\n"
     ) in result.err
+
+
+@pytest.mark.parametrize("arguments", [(), ("--time-field", "when")])
+def test_a_row_without_a_usable_date_is_set_aside_and_the_others_are_dated(
+    arguments: tuple[str, ...], memsieve: Memsieve, tmp_path: Path
+) -> None:
+    rows = [*ROWS, {**ROWS[0], "when": "soon"}]
+    (tmp_path / "notes.jsonl").write_text(lines(rows), encoding="utf-8")
+    result = memsieve("run", "notes.jsonl", "--store", "store", *arguments)
+    assert result.code == 0
+    assert (
+        f"; when holds a time in 2 of the first 3 rows, the others cannot be used; {NO_IDS}\n"
+    ) in result.err
+    assert {one["occurred_at"] for one in events(memsieve)} == {
+        "2026-03-02T09:10:00Z",
+        "2026-03-03T14:00:00Z",
+    }
+    [letter] = memsieve("dead-letters", "list", "--store", "store", "--json").json()
+    assert letter["origin"] == "notes.jsonl:3"
+    assert letter["error"].startswith("column when is not a time; write ISO 8601")
 
 
 @pytest.mark.parametrize("arguments", [(), ("--time-field", "when")])
@@ -465,7 +512,7 @@ def test_the_other_rows_tell_what_a_date_in_numbers_means(
     rows = [{**row, "when": day} for row, day in zip(ROWS, days, strict=True)]
     (tmp_path / "notes.jsonl").write_text(lines(rows), encoding="utf-8")
     result = memsieve("run", "notes.jsonl", "--store", "store", *arguments)
-    assert "dates are read with the day first\n" in result.err
+    assert f"dates are read with the day first; {NO_IDS}\n" in result.err
     times = {one["occurred_at"] for one in events(memsieve)}
     assert times == {"2026-04-03T00:00:00Z", "2026-04-25T00:00:00Z"}
 

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.standin.process import StandIn
 from tests.support.models import models_dir
 from tests.support.services import Installation, Running, over_rest
 from tests.support.waiting import wait_until
@@ -85,13 +86,13 @@ def test_an_agent_writes_and_reads_and_finds_all_again_after_a_restart(tmp_path:
 @pytest.mark.timeout(300)
 @pytest.mark.covers("S4.16")
 def test_beside_the_services_it_publishes_to_kafka_and_searches_qdrant(
-    tmp_path: Path, kafka_bootstrap: str, topic_prefix: str, qdrant_url: str, collection_prefix: str
+    tmp_path: Path, kafka_bootstrap: str, topic_prefix: str, own_qdrant: StandIn
 ) -> None:
     here = Installation.on(
         tmp_path,
         kafka_bootstrap,
         topic_prefix,
-        **over_rest(qdrant_url, collection_prefix),
+        **over_rest(own_qdrant.url, "test"),
         api__tokens=tokens(tmp_path),
         api__port="0",
         policy=APART,
@@ -113,6 +114,11 @@ def test_beside_the_services_it_publishes_to_kafka_and_searches_qdrant(
             wait_until(lambda: ask(api, pin, {}).status_code == 200, "the writer has applied it")
             forget = f"/v1/memories/{added['memory_id']}/forget"
             assert ask(api, forget, {}).status_code == 501
+            assert api.metric("memsieve_ready") == 1
+            own_qdrant.kill()
+            assert "does not answer" in api.waits_for()["memories"]
+            assert api.metric("memsieve_ready") == 0
+            own_qdrant.restart()
             assert api.stop() == 0
         assert service.stop() == 0
 

@@ -105,14 +105,16 @@ def test_who_changes_what_is_told_by_the_token_and_a_scope_is_forgotten_by_the_c
             memory.forget(scope=where, tenant=tenant)
 
 
-def test_a_block_of_nothing_says_in_the_log_which_scopes_have_some(
+def test_a_block_or_search_of_nothing_says_in_the_log_which_scopes_have_some(
     memory: HttpMemory, caplog: pytest.LogCaptureFixture
 ) -> None:
     memory.add(TEA, scope=f"{ANA}/hinted")
     with caplog.at_level("INFO", "memsieve"):
         assert memory.recall(scope=f"{ANA}/hintd") == "First visit - no prior experiences"
-    [said] = [one.message for one in caplog.records if one.name == "memsieve"]
-    assert said.startswith(f"scope {ANA}/hintd has no memories; others have: {ANA}/hinted")
+        assert memory.search("tea", scope=f"{ANA}/hintd") == []
+    said = [one.message for one in caplog.records if one.name == "memsieve"]
+    told = f"scope {ANA}/hintd has no memories; others have: {ANA}/hinted"
+    assert [one.startswith(told) for one in said] == [True, True]
 
 
 def test_an_id_that_had_another_text_is_a_conflict(memory: HttpMemory) -> None:
@@ -132,6 +134,8 @@ REFUSED: list[tuple[Callable[[Any], object], type[MemsieveError], str]] = [
     (lambda m: m.add("x", scope=ANA, txt="x"), InvalidRequest, "txt: is not a field of an event"),
     (lambda m: m.add("x", scope=BEN), NotAllowed, "scope: the token may not write this scope"),
     (lambda m: m.search("x", scope=BEN), NotAllowed, "scope: the token may not read this"),
+    (lambda m: m.search("x"), InvalidRequest, "scope: is missing; over HTTP, name the one"),
+    (lambda m: m.recall(), InvalidRequest, "scope: is missing; over HTTP, name the one"),
     (lambda m: m.recall(scope=ANA, budget=1), InvalidRequest, "is 1, and a block takes"),
     (lambda m: m.get("nothing?y#z"), NotFound, "no memory in your scopes has the id nothing?y#z"),
     (lambda m: m.get("../reviews"), NotFound, "nothing has the id ../reviews"),

@@ -209,6 +209,13 @@ async def test_an_agent_is_told_what_contradicts_what_and_which_is_the_newer(
             EIGHT: [told[NINE]],
         }
 
+        both = {"memory_id": nine["memory_id"], "other_id": eight["memory_id"]}
+        decided = await agent.call("distinct", **both, note="two offices")
+        assert decided["kind"] == "revise"
+        assert await agent.call("conflicts", scope=ANA) == nothing
+        await agent.call("undo", decision_id=decided["decision_id"])
+        assert await agent.call("conflicts", scope=ANA) == {"conflicts": [pair], "total": 1}
+
         await agent.call("forget", memory_id=eight["memory_id"])
         assert await agent.call("conflicts", scope=ANA) == nothing
         found = (await agent.call("search", scope=ANA, query=NINE))["entries"]
@@ -234,6 +241,7 @@ async def test_a_model_is_told_what_each_tool_takes_and_does(tmp_path: Path) -> 
             "remember",
             "update",
             "retire",
+            "distinct",
             "forget",
             "undo",
         }

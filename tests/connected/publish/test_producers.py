@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -27,7 +27,6 @@ from tests.support.kafka import jars
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples" / "producers"
 PAGE = (ROOT / "docs" / "producers.md").read_text("utf-8")
-LANGUAGES = {"produce.py": "python", "Produce.java": "java", "produce.mjs": "js"}
 CLIENT = "@platformatic/kafka"
 
 PUBLISHED = [
@@ -95,14 +94,6 @@ def test_the_scopes_would_show_another_partitioner(partitions: int) -> None:
     expected = [partition_of(scope, partitions) for scope in scopes]
     assert [zlib.crc32(scope.encode()) % partitions for scope in scopes] != expected
     assert len(set(expected)) > 1
-
-
-def test_the_page_shows_the_files_as_they_are() -> None:
-    for name, language in LANGUAGES.items():
-        shown: Sequence[str] = re.findall(
-            rf"^```{language}\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE
-        )
-        assert shown == [(EXAMPLES / name).read_text("utf-8")], name
 
 
 def test_the_event_of_the_page_can_be_read() -> None:

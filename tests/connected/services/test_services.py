@@ -303,17 +303,34 @@ async def test_a_broker_that_restarts_is_waited_for(
     with installation.running("serve") as service:
         installation.memsieve("publish", str(first))
         await settled(installation, 50)
+        wait_until(lambda: "ready" in service.events, "it says that it is ready")
+        assert service.metric("memsieve_ready") == 1
         await asyncio.to_thread(own_broker.kill)
         wait_until(lambda: "kafka" in service.waits_for(), "it is not ready without its broker")
+        assert service.metric("memsieve_ready") == 0
         assert service.get("/live") == '{"live": true}'
+        wait_until(lambda: len(not_ready(service)) == 1, "the loss is logged")
+        assert "kafka: Kafka at" in not_ready(service)[0]
         await asyncio.to_thread(own_broker.restart)
         installation.memsieve("publish", str(second))
         await settled(installation, 100)
-        service.wait_until_ready()
+        wait_until(lambda: service.events.count("ready") == 2, "it says that it is ready again")
+        assert service.metric("memsieve_ready") == 1
+        assert len(not_ready(service)) == 1  # not once a probe
         assert service.stop() == 0
     decisions = installation.json("decisions")
     assert len(decisions) == 100
     once(decisions)
+
+
+def not_ready(service: Running) -> list[str]:
+    """Return the warnings of a service that it is not ready any more."""
+    lines = [json.loads(line) for line in service.said.splitlines() if line.startswith("{")]
+    return [
+        line["event"]
+        for line in lines
+        if line["level"] == "warning" and line["event"].startswith("not ready: ")
+    ]
 
 
 async def test_an_index_that_fails_is_waited_for(
@@ -642,15 +659,32 @@ async def test_an_events_topic_that_was_made_anew_is_not_taken_for_the_old_one(
     assert "events up to 3 were decided on" in served.memsieve("service", "serve", code=6)
 
 
-async def test_doctor_waits_for_what_is_not_applied_yet(
+async def test_doctor_waits_for_what_is_not_applied_yet_and_says_who_would_do_it(
     shared: Installation, tmp_path: Path
 ) -> None:
+    """Services that are stopped are in order, so it only warns."""
+    shared.memsieve("publish", str(write_events(tmp_path / "events.jsonl", facts(7))))
+    with shared.running("writer") as writer:
+        writer.wait_until_ready()
+        said = shared.memsieve("check")
+        assert writer.stop() == 0
+    assert "!   groups  0 turns to extract from, 7 events to decide, 0 records to apply" in said
+    assert "nobody decides on events: start memsieve service deduplicator\n" in said
     with shared.running("deduplicator") as deduplicator:
-        shared.memsieve("publish", str(write_events(tmp_path / "events.jsonl", facts(7))))
         wait_until(lambda: deduplicator.metric("memsieve_decisions_total") == 7, "all are decided")
         said = shared.memsieve("check")
+        [groups] = [one for one in shared.json("check") if one["subject"] == "groups"]
     assert "0 events to decide, 10 records to apply" in said
+    assert groups["healthy"]
+    assert groups["warnings"] == ["nobody applies decisions: start memsieve service writer"]
     assert "10 records are still to be applied; not examined meanwhile" in said
+
+
+def test_a_disk_that_is_nearly_full_is_no_place_for_an_index(served: Installation) -> None:
+    more = {"MEMSIEVE_RUN__FREE_DISK_BYTES_MIN": str(10**18)}
+    full = Installation(served.directory, {**served.variables, **more})
+    said = full.memsieve("service", "serve", code=3)
+    assert "memsieve: the disk of memsieve-store is nearly full" in said
 
 
 def test_a_wrong_layout_is_refused_in_one_line(

@@ -801,6 +801,15 @@ async def test_a_conflict_is_told_wherever_a_memory_is_read_until_one_of_them_en
         assert block["block"].count("in conflict with") == 2
         assert [len(kept["conflicts"]) for kept in block["memories"]] == [1, 1]
 
+        told = await world.done("POST", f"{LIST}/{one}/distinct", {"other_id": other})
+        assert "in conflict" not in (await world.done("POST", RECALL, {"scope": ANA}))["block"]
+        [decided] = told["decisions"]
+        assert decided["changed"] == [other, one]
+        await world.done("POST", f"/v1/decisions/{decided['decision_id']}/undo")
+        assert len((await world.done("GET", f"{LIST}/{one}"))["conflicts"]) == 1
+        refused = problem(await world.ask("POST", f"{LIST}/{one}/distinct", {"other_id": "none"}))
+        assert (refused["status"], refused["field"]) == (404, "other_id")
+
         await world.done("POST", f"{LIST}/{other}/retire")
         assert (await world.done("GET", f"{LIST}/{one}"))["conflicts"] == []
         assert "in conflict" not in (await world.done("POST", RECALL, {"scope": ANA}))["block"]

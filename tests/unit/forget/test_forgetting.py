@@ -232,6 +232,53 @@ async def test_a_decision_that_quotes_it_goes_and_its_memory_stays_as_it_is(tmp_
     bench.close()
 
 
+@pytest.mark.parametrize("applied", [True, False], ids=["applied", "only in the log"])
+@pytest.mark.parametrize("recalls", [True, False], ids=["log", "index"])
+async def test_an_event_whose_decision_went_is_known_when_it_is_redelivered(
+    tmp_path: Path, *, recalls: bool, applied: bool
+) -> None:
+    """Each of three made or changed what stays, and each decision quotes what is forgotten."""
+    seven, nine, told = "The code is 4711.", "The code is 9035.", "9035 is the code."
+    clash = "The gate opens by the code 9035."
+    table = {
+        seven: unit(1),
+        nine: at_cosine(0.97, 1),
+        told: at_cosine(0.98, 2),
+        clash: at_cosine(0.96, 3),
+    }
+    chain = {"chain": ["llm"]}
+    rules = policy(guards=True, judges=chain, with_verdict={"contradicts": "keep-both"})
+    verdicts = {(told, nine): Verdict.SAME, (clash, nine): Verdict.CONTRADICTS}
+    judges = judging_by(verdicts)
+    bench = Bench(tmp_path, rules, table, judges=judges, key=KEY, recalls=recalls)
+    await bench.take_over()
+    [first] = await bench.say(event(seven, event_id="seven"))
+    stay = [
+        event(text, event_id=text, occurred_at=later(number))
+        for number, text in enumerate((nine, told, clash), 1)
+    ]
+    decided = [(await bench.say(one))[0] for one in stay]
+    assert [one.kind for one in decided] == ["insert", "reinforce", "insert"]
+    assert all("4711" in evidence_of(one).model_dump_json() for one in decided)
+    await bench.apply()
+    linked = {one.memory.text: one.contradicted async for one in bench.index.scan()}
+
+    means = PlanningDependencies(KEY, rules, SentenceEmbedder(table, characters_max=200), judges)
+    wanted = ForgetTarget(memory=made(first).id)
+    [plan] = await plans(bench.log, wanted, means, Wish("cleo", later(9)))
+    await bench.say(*plan.requests)
+    if applied:
+        await bench.apply()
+        await bench.take_over()
+    again = await bench.say(*stay)
+    assert [evidence_of(one).reason for one in again] == [Reason.SAME_EVENT] * 3
+    await require_sound(bench)
+    assert (await bench.live())[nine].observation_count == 2
+    kept = {one.memory.text: one.contradicted async for one in bench.index.scan()}
+    assert kept[clash] == linked[clash] == ((made(decided[0]).id, 2),)
+    bench.close()
+
+
 @pytest.mark.covers("B136", "D41")
 async def test_in_the_same_batch_it_does_not_come_back_either(bench: Bench) -> None:
     said = event(COFFEE, event_id="once")

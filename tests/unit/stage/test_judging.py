@@ -263,13 +263,32 @@ async def test_questions_are_put_to_a_judge_together_and_answered_in_order() -> 
     assert calls == [3]
 
 
-@pytest.mark.covers("B71")
-async def test_a_pinned_memory_is_no_candidate_for_anything_that_would_retire_it() -> None:
-    asked = question(GRAPES, FOND, **rules("llm"))
+def held_pinned(judge: JudgeName) -> CandidatePair:
+    asked = question(GRAPES, FOND, **rules(judge))
     pinned = memory(FOND, id=identity(5), pinned=True)
-    held = CandidatePair(asked.event, Neighbour(pinned, 0.9, Band.REVIEW), asked.rules)
-    [made] = await judged(judging(llm=always(Verdict.REFINES)), held)
-    assert made.verdict is Verdict.DISTINCT
+    return CandidatePair(asked.event, Neighbour(pinned, 0.9, Band.REVIEW), asked.rules)
+
+
+@pytest.mark.covers("B71")
+@pytest.mark.parametrize("verdict", [one for one in Verdict if one is not Verdict.CONTRADICTS])
+async def test_a_pinned_memory_is_no_candidate_for_anything_that_would_retire_it(
+    verdict: Verdict,
+) -> None:
+    [made] = await judged(judging(llm=always(verdict)), held_pinned("llm"))
+    assert (made.verdict, made.judge, made.opinion) == (Verdict.DISTINCT, "guard pin", None)
+
+
+@pytest.mark.parametrize("judge", ["built-in", "llm"])
+async def test_what_contradicts_a_pinned_memory_is_found_from_the_texts_alone(
+    judge: JudgeName,
+) -> None:
+    opinion = sure(Verdict.CONTRADICTS, 0.99) if judge == "built-in" else Verdict.CONTRADICTS
+    asked = always(opinion)
+    judges = judging(built_in=asked) if judge == "built-in" else judging(llm=asked)
+    [made] = await judged(judges, held_pinned(judge))
+    assert made.verdict is Verdict.CONTRADICTS
+    assert [one.guard for one in made.findings] == ["pin"]
+    assert [pair.findings for pair in asked.asked] == [()]
 
 
 def _with_variant(said: str, shown: float | None = None) -> CandidatePair:

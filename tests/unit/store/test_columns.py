@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.codec import Unreadable
 from streams.stage.core.mapping import FieldMapping, event_fields
 from streams.store.core.columns import (
     GuessedColumns,
@@ -41,14 +42,15 @@ def test_a_desks_file_is_understood() -> None:
         ID=["a", "b", "c"],
     )
     assert guessed(table, NOBODY) == GuessedColumns(
-        text="note", scope="customer", id="ID", time="when"
+        text="note", scope="customer", id="ID", time="when", timed=3, sampled=3
     )
 
 
 def test_what_is_called_as_memsieve_calls_it_is_that_and_needs_no_mapping() -> None:
     row = {"text": "Tea.", "scope": "a/b", "event_id": "1", "occurred_at": "soon", "note": NOTES[0]}
     guess = guessed([row], NOBODY)
-    assert guess == GuessedColumns(text="text", scope="scope", id="event_id", time="occurred_at")
+    assert (guess.text, guess.scope) == ("text", "scope")
+    assert (guess.id, guess.time) == ("event_id", "occurred_at")
     assert mapping_of(guess, NOBODY, "file", kinds=False) is None
     assert mapping_of(GuessedColumns(), NOBODY, "{scope}", kinds=False) is None
 
@@ -156,8 +158,9 @@ def test_a_time_is_found_by_its_name_or_as_the_only_column_of_dates(
 @pytest.mark.parametrize(
     ("values", "readable"),
     [
-        (["03/04/2026", "2026-03-01", "2026-03-02"], 2),
+        (["03/04/2026", "03/05/2026", "2026-03-02"], 1),
         (["2026-03-01", "", ""], 1),
+        (["2026-03-01", "2026-03-02", None], 2),
         (["noon", "noon", "night"], 0),
         ([1, 2, 3], 0),
         (["1", "2", "3"], 0),
@@ -168,14 +171,70 @@ def test_a_time_that_too_few_rows_have_is_told_and_not_taken(
 ) -> None:
     found = guessed(rows(date=values), NOBODY)
     assert (found.time, found.no_time) == (None, "date")
-    assert found.timed == pytest.approx(readable / 3)
+    assert (found.timed, found.sampled) == (readable, 3)
 
 
-def test_a_time_is_taken_where_one_row_in_ten_lacks_it() -> None:
+@pytest.mark.parametrize("odd", ["soon", "03/04/2026", "2026-13-01"])
+def test_a_time_is_taken_where_most_values_are_times(odd: str) -> None:
+    found = guessed(rows(date=["2026-03-01", odd, "2026-03-02"]), NOBODY)
+    assert (found.time, found.no_time, found.timed) == ("date", None, 2)
+
+
+@pytest.mark.parametrize("blank", ["", None])
+def test_a_time_is_taken_where_one_row_in_ten_has_none(blank: str | None) -> None:
     table = [{"note": "A note of some words.", "date": f"2026-03-0{day}"} for day in range(1, 10)]
     assert (
-        guessed([*table, {"note": "Another of some words.", "date": "soon"}], NOBODY).time == "date"
+        guessed([*table, {"note": "Another of some words.", "date": blank}], NOBODY).time == "date"
     )
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1772355600, 1772355600.5, 1772355600000],
+        ["1772355600", "1772355601.25", "1772355600000"],
+    ],
+)
+def test_unix_times_under_an_unknown_name_are_offered_and_not_taken(values: list[Any]) -> None:
+    found = guessed(rows(captured=values, n=[1, 2, 3], amount=["12", "15.5", "9"]), NOBODY)
+    assert (found.time, found.perhaps_time) == (None, ("captured",))
+    assert guessed(rows(captured=values), replace(NOBODY, time="captured")).perhaps_time == ()
+    days = ["2026-03-01", "2026-03-02", "2026-03-03"]
+    assert guessed(rows(captured=values, when=days), NOBODY).perhaps_time == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("ticket", ["T-10001", "T-10002", "T-10003"]),
+        ("which", ["9f0c1d2e", "a7b3c4d5", "00aa11bb"]),
+        ("Ticket No", [17, 18, 21]),
+        ("order_key", ["ann", "bea", "cat"]),
+    ],
+)
+def test_ids_under_an_unknown_name_are_offered_and_not_taken(name: str, values: list[Any]) -> None:
+    found = guessed(rows(**{name: values}), NOBODY)
+    assert (found.id, found.perhaps_id) == (None, (name,))
+    assert guessed(rows(**{name: values}, id=["a", "b", "c"]), NOBODY).perhaps_id == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("amount", [12, 14, 9]),
+        ("mood", ["good", "bad", "mixed"]),
+        ("ticket", ["T-10001", "T-10001", "T-10003"]),
+        ("ticket", ["T-10001", "T-10002", ""]),
+        ("captured", ["2026-03-01T09:00Z", "2026-03-02T09:00Z", "2026-03-03T09:00Z"]),
+        ("memo", list(NOTES)),
+    ],
+)
+def test_what_is_no_id_is_not_offered_as_one(name: str, values: list[Any]) -> None:
+    assert guessed(rows(**{name: values}), NOBODY).perhaps_id == ()
+
+
+def test_a_single_row_tells_no_ids() -> None:
+    assert guessed([{"note": NOTES[0], "ticket": "T-10001"}], NOBODY).perhaps_id == ()
 
 
 def test_two_columns_of_dates_with_other_names_are_no_time() -> None:
@@ -227,7 +286,8 @@ def test_whatever_rows_hold_a_guess_names_their_columns_each_once(
     found = guessed(table, NOBODY)
     taken = [one for one in (found.text, found.scope, found.id, found.time) if one is not None]
     assert len(set(taken)) == len(taken)
-    assert {*taken, *found.perhaps_scope} <= set(columns_in(table))
+    offered = {*found.perhaps_scope, *found.perhaps_id, *found.perhaps_time}
+    assert {*taken, *offered} <= set(columns_in(table))
     assert guessed(table, NOBODY) == found
     mapping_of(found, NOBODY, "file", kinds=False)
 
@@ -244,6 +304,16 @@ def test_the_rows_that_a_guess_was_made_of_have_the_time_and_id_that_it_names(
         time=None if found.time == "occurred_at" else found.time,
         day_first=found.day_first,
     )
-    fields = [event_fields({"said": "Tea.", **row}, mapping) for row in table]
-    if mapping.id is not None:
-        assert len({one["event_id"] for one in fields}) == len(table)
+    fields = [_fields({"said": "Tea.", **row}, mapping) for row in table]
+    read = [one for one in fields if isinstance(one, dict)]
+    assert {one for one in fields if isinstance(one, str)} <= {mapping.time}
+    assert mapping.time is None or len(read) >= found.timed > 0
+    assert mapping.id is None or len({one["event_id"] for one in read}) == len(read)
+
+
+def _fields(row: dict[str, Any], mapping: FieldMapping) -> dict[str, Any] | str | None:
+    """Return a row's event, or the column that cannot be used."""
+    try:
+        return event_fields(row, mapping)
+    except Unreadable as error:
+        return error.field

@@ -1,17 +1,21 @@
 """Which memories are in conflict: read from the decisions, for as long as both still say it."""
 
+from collections.abc import Sequence
+
 import pytest
 
-from schemas.base import EventId, MemoryId, Position
+from schemas.base import DecisionId, EventId, MemoryId, Position
 from schemas.decisions import (
     Band,
     Compared,
+    Decision,
     Evidence,
     Insert,
     Reason,
     Reinforce,
     Replace,
     Revise,
+    Revised,
     Verdict,
 )
 from schemas.events import Answer, Remember, Seen
@@ -19,9 +23,11 @@ from schemas.memories import Memory, Superseded, Target
 from streams.model.embedding import pack
 from streams.model.neighbours import CONTRADICTED_MAX, StoredMemory
 from streams.stage.core import survivorship
+from streams.stage.core.cannot_link import are_apart
 from streams.stage.core.case import Case, EncodedVector
-from streams.stage.core.decide import recognise, rename
+from streams.stage.core.decide import recognise, rename, revise
 from streams.stage.core.ledger import fold
+from streams.stage.core.lineage import Wish, plan
 from streams.stage.core.reviewing import answered
 from streams.store.core.conflicts import conflicts
 from tests.builders import MODEL, at_cosine, event, identity, later, memory, policy, unit
@@ -92,6 +98,13 @@ def revised(after: Memory) -> Revise:
             "memories": ({"memory": after},),
         }
     )
+
+
+def undone(log: Sequence[Decision], meant: DecisionId, number: int) -> Revise:
+    """Return the decision to undo one of these."""
+    request = plan(log, meant, Wish("cleo", later(number))).request
+    asked = Case(request, case("", number).source, policy())
+    return revise(asked, Reason.UNDONE, [Revised(memory=one) for one in request.memories])
 
 
 BOTH = {NINE.text: [EIGHT.text], EIGHT.text: [NINE.text]}
@@ -195,6 +208,51 @@ def test_it_ends_where_a_person_finds_both_right_whatever_a_judge_thinks_later()
     again = recognise(case(EIGHT.text, 10), state[EIGHT.id].memory)
     fold(state, again.model_copy(update={"evidence": evidence(state[NINE.id].memory)}))
     assert texts(state) == {}
+
+
+def test_it_is_back_where_the_answer_is_undone_and_ends_where_that_is_undone() -> None:
+    state = made()
+    log: list[Decision] = [insert(NINE, Evidence(reason=Reason.NOTHING_NEAR))]
+    log += [insert(EIGHT, evidence(NINE)), both_right(EIGHT, NINE)]
+    fold(state, log[-1])
+    log.append(undone(log, log[-1].decision_id, 20))
+    fold(state, log[-1])
+    assert texts(state) == BOTH
+    assert not are_apart(state[NINE.id].memory, state[EIGHT.id].memory)
+    fold(state, undone(log, log[-1].decision_id, 21))
+    assert texts(state) == {}
+    assert are_apart(state[NINE.id].memory, state[EIGHT.id].memory)
+
+
+def test_it_is_back_where_an_undo_of_an_earlier_decision_takes_the_answer_with_it() -> None:
+    state = made()
+    log: list[Decision] = [insert(NINE, Evidence(reason=Reason.NOTHING_NEAR))]
+    log += [insert(EIGHT, evidence(NINE)), recognise(case(NINE.text, 5), NINE)]
+    fold(state, log[-1])
+    log.append(both_right(EIGHT, state[NINE.id].memory))
+    fold(state, log[-1])
+    fold(state, undone(log, log[2].decision_id, 20))
+    assert texts(state) == BOTH
+    assert not are_apart(state[NINE.id].memory, state[EIGHT.id].memory)
+
+
+def test_what_an_undo_took_apart_is_in_conflict_again_where_an_answer_is_undone() -> None:
+    """Both stand on different sides of the undo, too: which tells nothing of who is right."""
+    state: dict[MemoryId, StoredMemory] = {}
+    log: list[Decision] = [insert(NINE, Evidence(reason=Reason.NOTHING_NEAR))]
+    targets = (Target(memory_id=NINE.id, version=NINE.version),)
+    made_of = dict(insert(EIGHT, evidence(NINE))) | {"kind": "replace", "targets": targets}
+    log.append(Replace.model_validate(made_of))
+    log.append(undone(log, log[1].decision_id, 20))
+    for one in log:
+        fold(state, one)
+    assert are_apart(state[NINE.id].memory, state[EIGHT.id].memory)
+    assert texts(state) == BOTH
+    log.append(both_right(state[EIGHT.id].memory, state[NINE.id].memory))
+    fold(state, log[-1])
+    assert texts(state) == {}
+    fold(state, undone(log, log[-1].decision_id, 21))
+    assert texts(state) == BOTH
 
 
 def test_it_is_back_where_the_other_says_something_else_that_contradicts() -> None:

@@ -1,6 +1,7 @@
 """Memories proposed as one fact: which belong together, which of them stands, and what of it is new."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from itertools import combinations
 from typing import Any
 
@@ -95,10 +96,14 @@ def side(number: int, undo: str = "undo") -> list[dict[str, str]]:
 
 
 def proposal(
-    facts: Sequence[Memory], rules: Policy = RULES, *, braked: bool = False
+    facts: Sequence[Memory],
+    rules: Policy = RULES,
+    *,
+    braked: bool = False,
+    now: datetime | None = None,
 ) -> Case[Consolidate]:
     event = proposed(facts[0].scope, "test", facts)
-    return Case(event, SOURCE, rules, braked=braked)
+    return Case(event, SOURCE, rules, braked=braked, now=now)
 
 
 def decided(
@@ -108,10 +113,12 @@ def decided(
     *,
     near: float = 0.9,
     braked: bool = False,
+    now: datetime | None = None,
 ) -> Replace | Ignore | PendingMerge:
     members = {one.id: MergeCandidate(one, unit(1)) for one in facts}
     relations = relations_of(facts, judged, near)
-    return consolidate(proposal(facts, rules, braked=braked), members, relations, MODEL)
+    asked = proposal(facts, rules, braked=braked, now=now)
+    return consolidate(asked, members, relations, MODEL)
 
 
 def worded(outcome: Change | Ignore | PendingMerge) -> Merge:
@@ -286,6 +293,13 @@ class TestWhatIsDecided:
         replaced = decided(facts, all_pairs(3, SAME), rules)
         assert isinstance(replaced, Replace)
         assert replaced.memory.id == identity(important)
+
+    def test_what_is_dated_in_the_future_is_not_the_newest(self) -> None:
+        rules = policy(better={"order": ["recency"], "tie": "merge"})
+        facts = [fact(1), fact(2), fact(3, last_seen_at=later(99))]
+        replaced = decided(facts, all_pairs(3, SAME), rules, now=later(4))
+        assert isinstance(replaced, Replace)
+        assert (replaced.memory.id, replaced.memory.last_seen_at) == (identity(2), later(2))
 
     def test_where_each_says_something_alone_a_text_is_made_of_all_oldest_first(self) -> None:
         merge = worded(decided([fact(n) for n in (3, 1, 2)], all_pairs(3, UNSURE), near=0.96))

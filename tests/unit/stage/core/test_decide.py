@@ -30,7 +30,7 @@ from schemas.memories import Memory, Standing, Superseded, Target
 from schemas.outcomes import DeadLetter, Stage
 from streams.model import wordings
 from streams.model.embedding import pack
-from streams.model.identity import decision_id, memory_id, named_memory_id, rejection_id
+from streams.model.identity import decision_id, memory_id, named_memory_id, rejection_id, review_id
 from streams.model.neighbours import Neighbour
 from streams.model.policy import Policy
 from streams.model.verdict import Judgement, Opinion
@@ -212,6 +212,23 @@ def test_a_contradiction_of_several_is_measured_by_the_newest() -> None:
     replaced = settled(late, [near(older), near(newer)], contradicted)
     assert isinstance(replaced, Replace)
     assert [target.memory_id for target in replaced.targets] == [older.id, newer.id]
+
+
+def test_what_contradicts_a_pinned_memory_stays_beside_it_and_replaces_the_others() -> None:
+    pinned = OLD.model_copy(update={"pinned": True})
+    made = settled(case(), [near(pinned)], [Verdict.CONTRADICTS])
+    assert made == inserted(Reason.CONTRADICTS_KNOWN, compared(Verdict.CONTRADICTS))
+    other = OLD.model_copy(update={"id": identity(2)})
+    both = settled(case(), [near(pinned), near(other)], [Verdict.CONTRADICTS] * 2)
+    assert isinstance(both, Replace)
+    assert [target.memory_id for target in both.targets] == [other.id]
+
+
+def test_a_person_is_asked_about_what_contradicts_a_pinned_memory_if_the_policy_says_so() -> None:
+    asked = case(policy_=policy(with_verdict={"contradicts": "review"}))
+    pinned = OLD.model_copy(update={"pinned": True})
+    made = settled(asked, [near(pinned)], [Verdict.CONTRADICTS])
+    assert made.evidence.reviews == (review_id(asked.decision_id, OLD.id),)
 
 
 YEAR_1, TO_COME = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)

@@ -237,12 +237,12 @@ def test_every_reason_has_a_clause_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("verdict", "reason", "told"),
     [
-        ("same", Reason.ANSWERED, "june answered that both say the same"),
-        ("contradicts", Reason.ANSWERED, "june answered that the newer contradicts the older"),
+        ("same", Reason.ANSWERED, "june said that both say the same"),
+        ("contradicts", Reason.ANSWERED, "june said that the newer contradicts the older"),
         (
             "distinct",
             Reason.ANSWERED_TOO_LATE,
-            "june answered that they state different facts, but the memories have changed since",
+            "june said that they state different facts, but the memories have changed since",
         ),
     ],
 )
@@ -403,6 +403,15 @@ def test_of_an_unsure_pair_it_says_what_the_judge_leans_to(near: Compared, told:
 SYMBOL = Finding(
     guard="symbols", outcome="differs", what="symbol", event_says="C++", memory_says="C"
 )
+
+
+def test_why_a_pinned_memory_that_is_contradicted_stays_is_told() -> None:
+    near = judged(Verdict.CONTRADICTS, contradicts=0.99)
+    made_of = made(Evidence(reason=Reason.CONTRADICTS_KNOWN, neighbours=(near,)))
+    kept = Insert.model_validate(made_of | {"memory": CAKE, "embedding": EMBEDDING})
+    pinned = {(TEA.id, near.version): TEA.model_copy(update={"pinned": True})}
+    lines = explain(kept, pinned, policy(with_verdict={"contradicts": "supersede"}))
+    assert f"not replaced: {TEA.id}, it is pinned." in lines
 
 
 @pytest.mark.parametrize(

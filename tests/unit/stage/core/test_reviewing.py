@@ -22,12 +22,13 @@ from schemas.decisions import (
     Verdict,
 )
 from schemas.events import Answer, Seen
-from schemas.memories import Memory, Standing, Superseded, Turns
+from schemas.memories import Memory, Side, Standing, Superseded, Turns
 from schemas.outcomes import Review
 from streams.model.embedding import pack, unpack
 from streams.model.identity import answer_id, decision_id, event_key, review_id
 from streams.model.neighbours import Neighbour, StoredMemory
 from streams.stage.core import survivorship
+from streams.stage.core.cannot_link import are_apart
 from streams.stage.core.case import Case
 from streams.stage.core.decide import ignore
 from streams.stage.core.ledger import fold
@@ -133,9 +134,11 @@ def test_two_that_are_distinct_are_both_kept_with_what_they_say() -> None:
     made = settle("distinct")
     assert isinstance(made, Revise)
     assert made.evidence.reason is Reason.ANSWERED
-    assert [one.memory for one in made.memories] == [
-        one.model_copy(update={"version": one.version + 1}) for one in (NEWER, OLDER)
-    ]
+    for before, after in zip((NEWER, OLDER), (one.memory for one in made.memories), strict=True):
+        version = before.version + 1
+        side = Side(undo=made.decision_id, side=before.id, right_at=version)
+        assert after == before.model_copy(update={"version": version, "kept_apart": (side,)})
+    assert are_apart(*(one.memory for one in made.memories))
 
 
 @pytest.mark.parametrize("verdict", ["same", "refined-by", "refines"])
@@ -403,15 +406,21 @@ class TestQuestions:
 
     def test_a_later_answer_that_comes_too_late_does_not_undo_the_first(self, world: World) -> None:
         first = world.answered("same")
-        late = answered(
-            Case(answer("distinct", review_id=world.review.id), PLACE, policy()), None, None, MODEL
-        )
+        pair = {"newer": seen(world.review.newer), "older": seen(world.review.older)}
+        late = answered(Case(answer("distinct", **pair), PLACE, policy()), None, None, MODEL)
         [question] = self.asked(world, *world.log, first, late)
         assert question.settled is not None
         assert (question.state, question.settled.answer.verdict) == ("answered", "same")
         [question] = self.asked(world, *world.log, late)
         assert question.state == "too-late"
         [question] = self.asked(world, *world.log, late, first)
+        assert question.state == "answered"
+
+    def test_is_settled_by_what_somebody_says_of_the_pair_unasked(self, world: World) -> None:
+        pair = {"newer": seen(world.review.older), "older": seen(world.review.newer)}
+        said = Case(answer("distinct", review_id="unasked", **pair), PLACE, policy())
+        held = [known((one.memory, one.embedding)) for one in (world.older, world.asking)]
+        [question] = self.asked(world, *world.log, answered(said, held[0], held[1], MODEL))
         assert question.state == "answered"
 
     @pytest.mark.parametrize("verdict", ["same", "contradicts"])

@@ -216,6 +216,24 @@ def test_a_merged_memory_has_the_labels_of_the_newest(
     assert whole.metadata == older["metadata"] | newest["metadata"]
 
 
+def test_a_time_still_to_come_is_never_when_a_memory_was_last_seen() -> None:
+    """Unless there is no other: 48 hours ahead is in the future in every zone."""
+    known, now = memory(), later(1)
+    said = event("Ana drinks tea.", title="Drinks", occurred_at=later(49))
+    made = [
+        seen_again(known, said, now),
+        renewed(known, said, now, truncated=False),
+        repeated(born(said, NEW, truncated=False), [known], now),
+        merged([known], said, NEW, "All.", now, truncated=False),
+        united(known, born(said, NEW, truncated=False), now),
+    ]
+    assert [one.last_seen_at for one in made] == [known.last_seen_at] * 5
+    titled = merged([memory(title="Tea")], said, NEW, "All.", now, truncated=False)
+    assert titled.title == "Tea"
+    first = born(said, NEW, truncated=False)
+    assert seen_again(first, said, now).last_seen_at == later(49)
+
+
 def test_a_merged_memory_unites_all_its_targets_oldest_first() -> None:
     targets = [
         memory("Ana likes tea.", observation_count=2, tags=("a",), category="taste"),
