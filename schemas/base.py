@@ -248,3 +248,8 @@ class Position(Record):
     topic: Label
     partition: Count
     offset: Count
+
+    @property
+    def place(self) -> str:
+        """The position in one word."""
+        return f"{self.topic}/{self.partition}/{self.offset}"

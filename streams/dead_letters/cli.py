@@ -145,8 +145,7 @@ def _told(letter: Letter) -> Iterator[tuple[str, str]]:
         yield "field", content.field
     yield "error", content.error
     if content.position is not None:
-        place = content.position
-        yield "position", f"{place.topic}/{place.partition}/{place.offset}"
+        yield "position", content.position.place
     if content.key is not None:
         yield "key", _cut(content.key)
     for name, text in content.headers:

@@ -9,7 +9,8 @@ from schemas.memories import Memory
 from streams.changes.core.history import MemoryVersion, differences, said_by, standing
 from streams.stage.core.explain import explain, outcome, why
 from streams.stage.core.ledger import touched
-from streams.store.app.reading import IdentifiedEntries, LoggedDecision, StoreReader
+from streams.stage.flow.decisions import CountedDecision
+from streams.store.app.reading import IdentifiedEntries, StoreReader
 
 _AGAIN_MAX = 10
 
@@ -70,7 +71,7 @@ async def story(reader: StoreReader, decision: Decision) -> list[str]:
     return explain(decision, await reader.versions(concerned), reader.policy(decision))
 
 
-async def _decisions(reader: StoreReader, entries: Sequence[LoggedDecision]) -> AsyncIterator[str]:
+async def _decisions(reader: StoreReader, entries: Sequence[CountedDecision]) -> AsyncIterator[str]:
     """Yield the story of each decision, and one line for all repeated deliveries."""
     stories = [entry for entry in entries if not isinstance(entry.decision, Ignore)]
     for count, entry in enumerate(stories or entries[:1]):
@@ -78,7 +79,8 @@ async def _decisions(reader: StoreReader, entries: Sequence[LoggedDecision]) -> 
             yield ""
         for line in await story(reader, entry.decision):
             yield line
-    again = [f"{e.partition}/{e.offset}" for e in entries if isinstance(e.decision, Ignore)]
+    ignored = (one.position for one in entries if isinstance(one.decision, Ignore))
+    again = [f"{at.partition}/{at.offset}" for at in ignored]
     if stories and again:
         yield ""
         places, rest = ", ".join(again[:_AGAIN_MAX]), len(again) - _AGAIN_MAX
@@ -87,7 +89,7 @@ async def _decisions(reader: StoreReader, entries: Sequence[LoggedDecision]) -> 
 
 
 async def _memory(
-    reader: StoreReader, identity: MemoryId, entries: Sequence[LoggedDecision]
+    reader: StoreReader, identity: MemoryId, entries: Sequence[CountedDecision]
 ) -> AsyncIterator[str]:
     """Yield a memory's life: its current state, and every decision that led to it."""
     memory = await reader.memory(identity)

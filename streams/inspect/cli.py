@@ -17,10 +17,10 @@ from streams.dead_letters.flow import Letter
 from streams.inspect.app import explained
 from streams.stage.core.explain import why
 from streams.stage.flow.dead_letters import original
+from streams.stage.flow.decisions import CountedDecision
 from streams.store.app.conflicts import KeptMemory, among, kept
 from streams.store.app.reading import (
     AmbiguousPrefix,
-    LoggedDecision,
     LogTarget,
     StoreReader,
     in_order,
@@ -174,14 +174,14 @@ async def _decisions(
     limit: int | None,
     *,
     with_letters: bool,
-) -> tuple[Sequence[LoggedDecision], bool, Mapping[str, DeadLetter]]:
+) -> tuple[Sequence[CountedDecision], bool, Mapping[str, DeadLetter]]:
     """Return the newest entries that fit, whether older ones do, and the dead letters they name."""
     async with reading(source) as reader:
         newest = limit + 1 if limit is not None and scope is kind is None else None
         every = reader.decisions(newest)
         fitting = [entry async for entry in every if _fits(entry.decision, scope, kind)]
     # Those of several partitions side by side by their offsets.
-    fitting.sort(key=lambda entry: (entry.offset, entry.partition))
+    fitting.sort(key=lambda entry: (entry.position.offset, entry.position.partition))
     found = fitting if limit is None else fitting[-limit:]
     rejected = with_letters and any(isinstance(entry.decision, Reject) for entry in found)
     letters = await letters_of(source) if rejected else []
@@ -207,12 +207,12 @@ def _fits(decision: Decision, scope: str | None, kind: str | None) -> bool:
     return options.below(place.scope, scope)
 
 
-def _decision_json(entry: LoggedDecision, *, vectors: bool) -> dict[str, Any]:
-    place = {"partition": entry.partition, "offset": entry.offset}
+def _decision_json(entry: CountedDecision, *, vectors: bool) -> dict[str, Any]:
+    place = entry.position.model_dump(include={"partition", "offset"})
     return {**place, **decision_json(entry.decision, vectors=vectors)}
 
 
-def _show_decision(entry: LoggedDecision, letters: Mapping[str, DeadLetter]) -> None:
+def _show_decision(entry: CountedDecision, letters: Mapping[str, DeadLetter]) -> None:
     decision = entry.decision
     head = f"{decision.decision_id[:_ID_WIDTH]}  {decision.kind:<10}"
     if isinstance(decision, Reject):

@@ -75,20 +75,21 @@ class Fresh(Remember):
     occurred_at: Moment | None = None  # pyright: ignore[reportIncompatibleVariableOverride] - until it is an event
 
 
+_Several: TypeAlias = Annotated[
+    tuple[SkipValidation[Fresh], ...], Field(min_length=1, max_length=BATCH_EVENTS)
+]
+
+
 class Published(Record):
     """Events to be decided on, each handled by itself."""
 
-    events: Annotated[
-        tuple[SkipValidation[Fresh], ...], Field(min_length=1, max_length=BATCH_EVENTS)
-    ]
+    events: _Several
 
 
 class Batch(Record):
     """Many new memories, each handled by itself."""
 
-    memories: Annotated[
-        tuple[SkipValidation[Fresh], ...], Field(min_length=1, max_length=BATCH_EVENTS)
-    ]
+    memories: _Several
 
 
 class Correction(Record):

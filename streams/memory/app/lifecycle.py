@@ -38,10 +38,11 @@ from streams.stage.core.decide import target_of
 from streams.stage.core.ledger import touched
 from streams.stage.core.lineage import CannotUndo, UndoPlan, Wish
 from streams.stage.core.reviewing import ReviewQuestion
+from streams.stage.flow.decisions import CountedDecision
 from streams.store.app.client import is_out_of_date
 from streams.store.app.conflicts import KeptMemory, among, conflicts_of, kept
 from streams.store.app.failures import UsageError
-from streams.store.app.reading import AmbiguousPrefix, LoggedDecision, StoreReader, everywhere
+from streams.store.app.reading import AmbiguousPrefix, StoreReader, everywhere
 from streams.store.app.requests import distinct, request
 
 _Request = TypeVar("_Request", Pin, Rate, Retire)
@@ -201,12 +202,12 @@ class Lifecycle:
 
     async def decisions(
         self, scope: ScopeName, kind: str | None, limit: int, after: int | None
-    ) -> tuple[list[LoggedDecision], int | None]:
+    ) -> tuple[list[CountedDecision], int | None]:
         """Return a page of the decisions on a scope, the newest first; the next is behind `after`."""
         reader = self.past("list decisions")
         found = await reader.newest_of(scope, kind, after, limit + 1)
         part = found[:limit]
-        return part, part[-1].offset if len(found) > limit else None
+        return part, part[-1].position.offset if len(found) > limit else None
 
     async def story(self, decision: Decision) -> list[str]:
         """Tell a decision in plain words, line by line."""

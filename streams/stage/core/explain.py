@@ -189,13 +189,12 @@ def explain(
     `versions` maps id and version to the memories concerned; `policy` is the policy that the
     decision was made by, if known.
     """
-    at = decision.source
     lines = [f"decision   {decision.decision_id}"]
     if isinstance(decision, Marker):
         return [
             *lines,
             f"{decision.kind}: {why(decision)}",
-            f"event from {at.topic}/{at.partition}/{at.offset}",
+            f"event from {decision.source.place}",
         ]
     event = decision.event
     lines += [

@@ -41,10 +41,9 @@ async def apply(window: Sequence[CountedDecision], *, index: Index) -> list[Appl
         try:
             written.update(dict.fromkeys(take(state, made, holed=logged.holed)))
         except MissingTarget as damage:
-            at = logged.position
             raise Mismatch(
-                f"{damage} ({at.topic}/{at.partition}/{at.offset}); the index does not match the "
-                "log: delete the index, and the next start rebuilds it"
+                f"{damage} ({logged.position.place}); the index does not match the log: delete the "
+                "index, and the next start rebuilds it"
             ) from damage
         changes.extend(_changes(logged, made, state))
     after = [state[identity] for identity in written]

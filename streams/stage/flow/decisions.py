@@ -160,17 +160,13 @@ class DecisionsReader:
         self._offset = reached.offset
         self._epoch = reached.epoch
         self._next_event = reached.next_event
-        self._refused = 0
+        self.refused = 0
+        """How many records did not count."""
         self._holed = False
 
     @property
     def reached(self) -> ReadPosition:
         return ReadPosition(self._offset, self._epoch, self._next_event)
-
-    @property
-    def refused(self) -> int:
-        """How many records did not count."""
-        return self._refused
 
     def sort(self, record: LogRecord) -> CountedDecision | LoggedFence | UncountedRecord:
         """Classify one record. Raises Fatal if it counts, or is a fence, and cannot be read."""
@@ -201,7 +197,7 @@ class DecisionsReader:
         ]
 
     def _refuse(self, record: LogRecord, why: UncountedReason) -> UncountedRecord:
-        self._refused += 1
+        self.refused += 1
         return UncountedRecord(why, record.position)
 
 

@@ -13,7 +13,6 @@ from schemas.events import Event, Forget
 from schemas.topics import DEAD_LETTERS, DECISIONS, EVENTS, REVIEWS
 from streams.model.fences import ReadPosition
 from streams.model.ports import (
-    PAGE,
     UNFOLLOWED,
     Clock,
     DecidedEvents,
@@ -27,6 +26,7 @@ from streams.model.ports import (
     Poison,
     Screener,
     Transient,
+    pages,
 )
 from streams.stage.core.brake import Rates, Watch
 from streams.stage.core.overlay import Overlay
@@ -219,13 +219,12 @@ class PartitionOwner:
         """
         if own[-1] - owned.next + 1 > len(own):
             reader = DecisionsReader(ReadPosition(owned.next, owned.claim.epoch))
-            while reader.reached.offset <= own[-1]:
-                start = reader.reached.offset
-                for record in await self.log.read(DECISIONS.name, partition, start, PAGE):
-                    if record.offset <= own[-1]:
-                        reader.sort(record)
-                if reader.reached.offset == start:
-                    raise Transient(f"{DECISIONS.name}/{partition} does not show what was appended")
+            shown = pages(self.log, DECISIONS.name, partition, owned.next, own[-1] + 1)
+            async for records in shown:
+                for record in records:
+                    reader.sort(record)
+            if reader.reached.offset <= own[-1]:
+                raise Transient(f"{DECISIONS.name}/{partition} does not show what was appended")
             if reader.reached.epoch != owned.claim.epoch:
                 raise Transient(f"another owner has taken {DECISIONS.name}/{partition}")
         owned.next = own[-1] + 1

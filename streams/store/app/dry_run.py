@@ -73,7 +73,7 @@ class DryRunClient:
             screener=wiring.screener(policy),
         )
         self._decider = _consumer(owner, self._log)
-        self._applier = _consumer(Writer(self._index, self._log, _quiet), self._log)
+        self._applier = _consumer(Writer(self._index, self._log, lambda _: None), self._log)
 
     async def index(self) -> ExactIndex:
         return self._index
@@ -143,8 +143,4 @@ def _everywhere(policy: Policy, rules: dict[str, JsonValue]) -> Policy:
 
 def _consumer(process: Process, log: LocalBroker) -> Consumer:
     retry = wiring.retry(RetrySettings())
-    return Consumer(process, log, 0, retry=retry, sleep=asyncio.sleep, report=_quiet)
-
-
-def _quiet(_: str) -> None:
-    """Discard a progress report."""
+    return Consumer(process, log, 0, retry=retry, sleep=asyncio.sleep, report=lambda _: None)

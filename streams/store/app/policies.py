@@ -1,6 +1,5 @@
 """Policies by name or file: reading, checking and comparing them."""
 
-import difflib
 import re
 import tomllib
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from streams.model.policy import (
 )
 from streams.store.app import wiring
 from streams.store.app.settings import Settings
+from streams.store.core.suggestions import did_you_mean
 from streams.store.core.toml import as_toml, leaves
 
 _POLICIES = resources.files("streams") / "store" / "policies"
@@ -167,8 +167,8 @@ def _written(name: str) -> str:
                 "'NAME {bands.match = 0.97}'"
             ) from error
         raise InvalidPolicy(
-            f"policy {name}: there is no such policy or file{_nearest(name)}; policies here: "
-            f"{', '.join(names())}"
+            f"policy {name}: there is no such policy or file{did_you_mean(name, names())}; "
+            f"policies here: {', '.join(names())}"
         ) from error
 
 
@@ -217,11 +217,6 @@ def differences(first: Policy, second: Policy) -> list[PolicyDifference]:
         for key in dict.fromkeys([*ours, *theirs])
         if ours.get(key) != theirs.get(key)
     ]
-
-
-def _nearest(name: str) -> str:
-    near = difflib.get_close_matches(name, names(), n=1)
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _summary(written: str) -> str:

@@ -33,7 +33,7 @@ class LogProjection:
     async def _catch_up(self, partition: int) -> None:
         end = await self._log.end(DECISIONS.name, partition)
         try:
-            await catch_up(self._log, partition, end, self._index, reached=_quiet)
+            await catch_up(self._log, partition, end, self._index, reached=lambda _: None)
         except Mismatch as damage:
             raise NoStore(
                 f"{DECISIONS.name}/{partition}: {damage.__cause__}; restore the log from a copy"
@@ -65,7 +65,3 @@ async def memories(
             return opened[0]
 
         yield collection
-
-
-def _quiet(_: int) -> None:
-    """Discard a progress report."""

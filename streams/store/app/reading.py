@@ -34,6 +34,7 @@ from streams.stage.flow.decisions import (
     FENCE_HEADER,
     MEMORY_ID_HEADER,
     MEMORY_NAME_HEADER,
+    CountedDecision,
     DecisionsReader,
     Fences,
     epoch_at,
@@ -74,22 +75,12 @@ async def ends(log: Log, topic: str) -> list[int]:
 
 
 @dataclass(frozen=True)
-class LoggedDecision:
-    """A decision and its place in the log; `holed` as for stage/flow/decisions.py."""
-
-    partition: int
-    offset: int
-    decision: Decision
-    holed: bool = False
-
-
-@dataclass(frozen=True)
 class IdentifiedEntries:
     """What an id names, its full id, and its decisions."""
 
     what: Identified
     id: str
-    entries: Sequence[LoggedDecision]
+    entries: Sequence[CountedDecision]
 
 
 def everywhere(_: ScopeName) -> bool:
@@ -108,7 +99,7 @@ class StoreReader:
     place: str
     policy_of: Callable[[PolicyId], Policy | None]
 
-    async def decisions(self, newest: int | None = None) -> AsyncIterator[LoggedDecision]:
+    async def decisions(self, newest: int | None = None) -> AsyncIterator[CountedDecision]:
         """Yield every decision that counts, or the `newest` of each partition, in log order."""
         for partition in range(await self.log.partitions(DECISIONS.name)):
             if newest is None:
@@ -126,7 +117,7 @@ class StoreReader:
         count: int,
         fits: Callable[[Decision], bool] = lambda _: True,
         scope: ScopeName | None = None,
-    ) -> list[LoggedDecision]:
+    ) -> list[CountedDecision]:
         """Return the last `count` decisions that count and fit, reading back as far as needed.
 
         They are those before an offset and, if a scope is named, on its events.
@@ -147,13 +138,11 @@ class StoreReader:
         start: ReadPosition = BEGINNING,
         end: int | None = None,
         scope: ScopeName | None = None,
-    ) -> AsyncIterator[LoggedDecision]:
+    ) -> AsyncIterator[CountedDecision]:
         reader = DecisionsReader(start)
         async for page in pages(self.log, DECISIONS.name, partition, start.offset, end):
             for logged in reader.window(page if scope is None else _of_scope(page, scope)):
-                yield LoggedDecision(
-                    partition, logged.position.offset, logged.decision, logged.holed
-                )
+                yield logged
 
     async def memories(self) -> list[Memory]:
         """Return every memory that the decisions add up to, retired ones included.
@@ -169,10 +158,10 @@ class StoreReader:
         """
         state: dict[MemoryId, StoredMemory] = {}
         async for entry in self.decisions():
-            place = f"{DECISIONS.name}/{entry.partition}/{entry.offset}"
             try:
                 fold(state, entry.decision, holed=entry.holed)
             except MissingTarget as damage:
+                place = entry.position.place
                 raise NoStore(f"{place}: {damage}; restore the log from a copy") from damage
         return state
 
@@ -267,7 +256,7 @@ class StoreReader:
 
     async def newest_of(
         self, scope: ScopeName, kind: str | None, before: int | None, limit: int
-    ) -> list[LoggedDecision]:
+    ) -> list[CountedDecision]:
         """Return up to `limit` decisions on the events of a scope, the newest first.
 
         Only those of a kind, if one is named, and those before an offset of the scope's partition.
@@ -475,5 +464,5 @@ def _only(things: Collection[str], beginning: str) -> str:
     return next(iter(things))
 
 
-def _entries(records: Sequence[LogRecord]) -> list[LoggedDecision]:
-    return [LoggedDecision(one.partition, one.offset, read_decision(one)) for one in records]
+def _entries(records: Sequence[LogRecord]) -> list[CountedDecision]:
+    return [CountedDecision(read_decision(one), one.position) for one in records]

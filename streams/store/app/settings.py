@@ -3,7 +3,6 @@
 Precedence: command-line flags, then `MEMSIEVE_…` variables, then `memsieve.toml`, then defaults.
 """
 
-import difflib
 import os
 import tomllib
 from collections.abc import Iterator
@@ -45,6 +44,7 @@ from streams.store.app.setting_groups import (
     SinkSettings,
     TracingSettings,
 )
+from streams.store.core.suggestions import did_you_mean
 from streams.store.core.toml import leaves
 
 CONFIG_FILE = Path("memsieve.toml")
@@ -158,9 +158,7 @@ def _refuse_unknown_variables() -> None:
 
 
 def _nearest(name: str, known: set[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    return f"{hint}; `memsieve service settings show` lists all of them"
+    return f"{did_you_mean(name, known)}; `memsieve service settings show` lists all of them"
 
 
 def _problem(problem: ErrorDetails) -> str:

@@ -14,6 +14,12 @@ def alike(name: str, known: Mapping[str, int] | Iterable[str]) -> list[str]:
     return list(dict.fromkeys([*get_close_matches(name, names, _SHOWN, _LIKE), *names]))[:_SHOWN]
 
 
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the end of a message about an unknown name: the known one most like it, if any."""
+    near = get_close_matches(name, list(known), 1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
 def nothing_in(scope: str, known: Mapping[str, int] | Iterable[str]) -> str:
     """Return one line that says that a scope has no memories, and which of the known have."""
     others = alike(scope, known)

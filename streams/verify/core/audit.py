@@ -34,7 +34,7 @@ from streams.model.screening import was_screened
 from streams.model.wordings import lost, texts_of
 from streams.stage.core.ledger import MissingTarget, fold, stated, touched
 from streams.verify.core.copies import Copy
-from streams.verify.core.findings import AuditFindings, Violation, place_of
+from streams.verify.core.findings import AuditFindings, Violation
 from streams.verify.core.pairing import Pairing
 
 _Wrong: TypeAlias = tuple[Violation, str]
@@ -93,16 +93,16 @@ class Audit:
         self.fences += 1
         if fence.partitions != self.partitions:
             what = f"is a fence of one among {fence.partitions} partition(s), not {self.partitions}"
-            self._misnumbered(Violation.PARTITIONS_DIFFER, place_of(position), what)
+            self._misnumbered(Violation.PARTITIONS_DIFFER, position.place, what)
         if fence.partition != position.partition:
             what = f"is a fence of partition {fence.partition}"
-            self.numbers.add(Violation.FENCE_MISPLACED, place_of(position), what)
+            self.numbers.add(Violation.FENCE_MISPLACED, position.place, what)
 
     def unread(
         self, problem: Violation, position: Position, what: str, *, is_fence: bool = False
     ) -> None:
         """Record that a record which counts is unreadable, or gone: a decision, or else a fence."""
-        self.log.add(problem, place_of(position), what)
+        self.log.add(problem, position.place, what)
         if not is_fence:
             self.pairings[position.partition].doubt()
         self._stop(position)
@@ -130,7 +130,7 @@ class Audit:
     def decision(self, decision: Decision, position: Position, *, holed: bool = False) -> None:
         """Check a decision that counts; `holed` if a record before it is missing."""
         self.kinds[decision.kind] += 1
-        pairing, place = self.pairings[position.partition], place_of(position)
+        pairing, place = self.pairings[position.partition], position.place
         pairing.decided(decision, position.offset)
         if was_screened(decision):
             pairing.erase(decision.source.offset, position.offset, stays=False)
@@ -141,7 +141,7 @@ class Audit:
                 self._rejects.setdefault(decision.dead_letter_id, place)
                 self._rejected.setdefault(decision.dead_letter_id, (decision.source, position))
             case Forward():
-                self._forwards[decision.partition, place_of(decision.source)] = place
+                self._forwards[decision.partition, decision.source.place] = place
                 self._require_partition(decision.scope, decision.partition, place)
             case Block():
                 self._require_partition(decision.scope, position.partition, place)
@@ -213,8 +213,8 @@ class Audit:
     def _require_source(self, decision: Decision, position: Position) -> None:
         source = decision.source
         if (source.topic, source.partition) != (EVENTS.name, position.partition):
-            what = f"is a decision on {place_of(source)}, which lies in another partition"
-            self.events.add(Violation.OTHER_EVENT, place_of(position), what)
+            what = f"is a decision on {source.place}, which lies in another partition"
+            self.events.add(Violation.OTHER_EVENT, position.place, what)
 
     def _require_id(self, decision: Decision, place: str) -> None:
         if decision.decision_id != _derived_id(decision):
@@ -254,7 +254,7 @@ class Audit:
         if position.partition in self.stopped:
             return
         before = {identity: self.state.get(identity) for identity in touched(decision)}
-        self._require_scope(decision, before, place_of(position))
+        self._require_scope(decision, before, position.place)
         wrong = None if holed else _misbuilt(decision, before)
         try:
             changed = fold(self.state, decision, holed=holed)
@@ -269,14 +269,14 @@ class Audit:
             for identity in changed:
                 for copy in self._copies:
                     copy.changed(position, before[identity], self.state[identity])
-            self._require_wordings(decision, before, changed, place_of(position))
+            self._require_wordings(decision, before, changed, position.place)
             left = [identity for identity in before if identity not in changed]
             if holed:
-                self._skipped.update(dict.fromkeys(left, place_of(position)))
+                self._skipped.update(dict.fromkeys(left, position.place))
             elif left:
                 wrong = wrong or "changes a memory to what it was already"
         if wrong:
-            self.fold.add(Violation.DOES_NOT_BUILD, place_of(position), wrong)
+            self.fold.add(Violation.DOES_NOT_BUILD, position.place, wrong)
 
     def _require_wordings(
         self,

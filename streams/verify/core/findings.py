@@ -7,7 +7,6 @@ from enum import StrEnum
 
 from pydantic_core import from_json
 
-from schemas.base import Position
 from schemas.codec import Unreadable
 from schemas.topics import DECISIONS, EVENTS
 
@@ -105,11 +104,6 @@ class AuditFindings:
     @property
     def shown(self) -> list[AuditFinding]:
         return [finding for findings in self._shown.values() for finding in findings]
-
-
-def place_of(position: Position) -> str:
-    """Return a record's position for people: topic/partition/offset."""
-    return f"{position.topic}/{position.partition}/{position.offset}"
 
 
 def unreadable(value: bytes | None, error: Unreadable | None) -> Violation:
