@@ -76,7 +76,7 @@ class World:
         for text in texts:
             self.said += 1
             given = {"event_id": f"e{self.said}", "occurred_at": later(self.said), **fields}
-            [told] = await self.life.add([event(text, scope=scope, **given)])
+            [told] = await self.life.deciding.decide([event(text, scope=scope, **given)])
             assert told.decision is not None
             assert not isinstance(told.decision, Marker)
             made.append(told.decision)

@@ -71,7 +71,7 @@ class Desk:
         `within` is its place in the body.
         """
         self.permit(request, "write", fresh.scope, f"{within}.scope" if within else "scope")
-        event = event_of(fresh, self.author(request), self.life.now())
+        event = event_of(fresh, self.author(request), self.life.clock.now())
         if isinstance(event, Poison):
             raise Refused.poison(event, within)
         return event

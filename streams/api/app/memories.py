@@ -53,13 +53,13 @@ def _add_adding(app: FastAPI, desk: Desk) -> None:
     @app.post("/v1/memories", summary="Add one", responses=_accepted(Outcome) | responses(409))
     async def add(fresh: Fresh, request: Request, response: Response) -> Outcome:
         """Add a memory; the answer has the decision, its reason and the resulting memory."""
-        changes = await _all(desk, await life.add([desk.event(request, fresh)]), response)
-        return changes.decisions[0]
+        told = await life.deciding.decide([desk.event(request, fresh)])
+        return (await _all(desk, told, response)).decisions[0]
 
     @app.post("/v1/memories/batch", summary="Add many")
     async def add_many(given: Batch, request: Request) -> Results:
         """Add many memories, each with its own status; a refused one does not affect the others."""
-        return await desk.each(request, "memories", given.memories, life.add)
+        return await desk.each(request, "memories", given.memories, life.deciding.decide)
 
 
 def _add_reading(app: FastAPI, desk: Desk) -> None:
@@ -148,7 +148,7 @@ def _add_one(app: FastAPI, desk: Desk) -> None:
         """
         memory = await desk.memory(request, "write", memory_id)
         try:
-            fresh = correcting(memory, correction, await life.addressing(memory), life.now())
+            fresh = correcting(memory, correction, await life.addressing(memory), life.clock.now())
         except ValidationError as error:
             raise Refused.invalid(error, "body") from error
         event = desk.event(request, fresh)

@@ -8,7 +8,6 @@ import binascii
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from enum import Enum
 from typing import Literal, TypeVar
 
@@ -90,33 +89,21 @@ class ForgetDecisions(ForgetPlans):
     told: Sequence[EventResult]
 
 
+@dataclass(frozen=True)
 class Lifecycle:
-    """Carries out requests about memories. For one event loop."""
+    """Carries out requests about memories. For one event loop.
 
-    def __init__(
-        self,
-        loading: Loading,
-        deciding: Deciding,
-        count: CountTokens,
-        clock: Clock,
-        past: StoreReader | None = None,
-        means: PlanningDependencies | None = None,
-    ) -> None:
-        """`past` reads the log: a store's at once, that of a cluster from its beginning.
+    `reader` reads the log: a store's at once, that of a cluster from its beginning. It is None where
+    nothing is done that takes reading the log. `means` are to forget with; only the one who writes
+    a store has them at hand.
+    """
 
-        It is None where nothing is done that takes reading the log.
-
-        `means` are to forget with; only the one who writes a store has them at hand.
-        """
-        self.loading = loading
-        self.deciding = deciding
-        self._count = count
-        self._clock = clock
-        self._past = past
-        self._means = means
-
-    def now(self) -> datetime:
-        return self._clock.now()
+    loading: Loading
+    deciding: Deciding
+    count: CountTokens
+    clock: Clock
+    reader: StoreReader | None = None
+    means: PlanningDependencies | None = None
 
     async def memory(
         self,
@@ -131,9 +118,9 @@ class Lifecycle:
         """
         index, known = await self.loading.index(), MemoryId(identity)
         held = await index.get([known])
-        if not held and self._past is not None:
+        if not held and self.reader is not None:
             with _unambiguous(field):
-                known = await self._past.memory_id(identity, within) or known
+                known = await self.reader.memory_id(identity, within) or known
             held = await index.get([known])
         if not held:
             raise unknown("memory", identity, field)
@@ -184,7 +171,7 @@ class Lifecycle:
         """Return a block for a prompt, and what `nothing` says of it."""
         index = await self.loading.index()
         try:
-            block = await recalled(index, asked, self.loading.vector_of, self._count)
+            block = await recalled(index, asked, self.loading.vector_of, self.count)
         except Unusable as error:
             raise DeclinedRequest(DeclineReason.UNFIT, f"{error}", "scope") from error
         if not block.text:
@@ -239,18 +226,14 @@ class Lifecycle:
         """Return the life of a memory."""
         return await history(self.past("show a memory's history"), identity)
 
-    async def add(self, events: Sequence[Remember]) -> list[EventResult]:
-        """Decide on new events."""
-        return await self.deciding.decide(events)
-
     async def addressing(self, memory: Memory) -> dict[str, object]:
         """Return the fields by which an event gives a memory a new text.
 
         Where the log is not read, its name is not known, and a new memory takes its place.
         """
-        if self._past is None:
+        if self.reader is None:
             return {"memory_id": None, "supersedes": (memory.id,)}
-        return await addressing(self._past, memory)
+        return await addressing(self.reader, memory)
 
     async def update(self, memory: Memory, event: Remember, author: str) -> list[EventResult]:
         """Give a memory the text of an event that addresses it, without comparing the two.
@@ -320,7 +303,7 @@ class Lifecycle:
         reader = self.past("undo a decision")
         async with self.deciding.alone() as decide:
             try:
-                plan = await planned(reader, identity, Wish(author, self.now(), note))
+                plan = await planned(reader, identity, Wish(author, self.clock.now(), note))
             except IncompleteUndo as cut:
                 return UndoResult(None, await decide(cut.events))
             except CannotUndo as error:
@@ -335,10 +318,10 @@ class Lifecycle:
 
     async def forget(self, identity: MemoryId, author: str, note: str) -> ForgetDecisions:
         """Let nothing that is kept say any more what a memory said."""
-        past, means = self.past("forget a memory"), self._means
+        past, means = self.past("forget a memory"), self.means
         if means is None:
             raise _not_here("forget a memory")
-        wish, wanted = Wish(author, self.now(), note), ForgetTarget(memory=identity)
+        wish, wanted = Wish(author, self.clock.now(), note), ForgetTarget(memory=identity)
         async with self.deciding.alone() as decide:
             try:
                 found = await plans(past.log, wanted, means, wish)
@@ -363,7 +346,7 @@ class Lifecycle:
             verdict,
             author=author,
             note=note,
-            clock=self._clock,
+            clock=self.clock,
             reopened_by=question.reopened_by,
         )
         return await self.deciding.decide([event])
@@ -382,9 +365,9 @@ class Lifecycle:
 
     def past(self, what: str) -> StoreReader:
         """Return the reader of the log. Raises DeclinedRequest where it is not read; `what` takes reading it."""
-        if self._past is None:
+        if self.reader is None:
             raise _not_here(what)
-        return self._past
+        return self.reader
 
 
 def _not_here(what: str) -> DeclinedRequest:

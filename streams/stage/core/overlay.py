@@ -17,7 +17,6 @@ from schemas.memories import Standing
 from streams.model.embedding import NEAR_TIE, Vector
 from streams.model.identity import event_key
 from streams.model.neighbours import KnownEvent, StoredMemory
-from streams.model.policy import Brake
 from streams.stage.core import survivorship
 from streams.stage.core.brake import RecentChanges
 from streams.stage.core.ledger import (
@@ -218,8 +217,10 @@ class Overlay:
         self._changed_at: dict[MemoryId, tuple[int, ScopeName]] = {}
         self._decided_at: dict[DecisionId, int] = {}
         self._newest = -1
-        self._settled = 0
-        self._recent = RecentChanges()
+        self.settled = 0
+        """The offset before which the store has everything."""
+        self.recent = RecentChanges()
+        """The newest changes, as input for the brake."""
 
     def __len__(self) -> int:
         """Return how many memories the store lacks in their newest state."""
@@ -229,25 +230,15 @@ class Overlay:
         """Return how many of them belong to a scope."""
         return len(self._layer.scopes.get(scope, ()))
 
-    @property
-    def settled(self) -> int:
-        """The offset before which the store has everything."""
-        return self._settled
-
-    @property
-    def recent(self) -> RecentChanges:
-        """The newest changes, as input for the brake."""
-        return self._recent
-
     def fork(self) -> "Fork":
         """Return a fork on which a batch records its decisions without changing this overlay."""
-        return Fork(self._layer, self._recent.fork())
+        return Fork(self._layer, self.recent.fork())
 
     def recall(self, decisions: Sequence[Decision]) -> None:
         """Add recent changes to the brake's window, including those that the store has."""
         for decision in decisions:
             if isinstance(decision, Change):
-                self._recent.add(decision)
+                self.recent.add(decision)
 
     def join(self, decisions: Sequence[Decision], offsets: Sequence[int]) -> None:
         """Add decisions that the log holds at these offsets."""
@@ -261,10 +252,10 @@ class Overlay:
 
         Skip those before the settled offset: the store has them already.
         """
-        self._recent = fork.recent
+        self.recent = fork.recent
         self._newest = max(self._newest, *offsets, -1)
         for recorded, offset in zip(fork.recorded, offsets, strict=True):
-            if offset < self._settled:
+            if offset < self.settled:
                 continue
             for written in recorded.written:
                 self._layer.put(written)
@@ -276,9 +267,9 @@ class Overlay:
 
     def settle(self, offset: int) -> None:
         """Evict the changes of decisions before `offset`: the store has them."""
-        if offset <= self._settled:
+        if offset <= self.settled:
             return
-        self._settled = offset
+        self.settled = offset
         if self._newest < offset:  # the common case: the store has everything
             self._layer.clear()
             self._changed_at.clear()
@@ -316,10 +307,6 @@ class Fork:
         self.recorded.append(recorded)
         if isinstance(decision, Change):
             self.recent.add(decision)
-
-    def braked(self, scope: ScopeName, rule: Brake) -> bool:
-        """Return whether the brake forbids the scope's next merge or replacement."""
-        return self.recent.engaged(scope, rule)
 
     def decided(self, decision: DecisionId, there: KnownEvent | None = None) -> ContentKey | None:
         """Return the content key of a decision's event; None if unknown.

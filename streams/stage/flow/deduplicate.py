@@ -279,7 +279,7 @@ class Deduplicator:
             )
             case = Case(event, source, self.policy)
             return answered(case, newer, older, self.embedder.model)
-        braked = fork.braked(event.scope, self.policy.rules(event.scope).brake)
+        braked = fork.recent.engaged(event.scope, self.policy.rules(event.scope).brake)
         if not isinstance(event, Remember):
             return await self._requested(item, event, seen, fork, braked=braked)
         named = free_name(event, seen, fork)

@@ -110,7 +110,7 @@ def add_routes(
             "health.html",
             "Health",
             found=await examined(),
-            now=desk.life.now(),
+            now=desk.life.clock.now(),
             decided=len(own),
             braked=braked,
         )

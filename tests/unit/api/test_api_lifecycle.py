@@ -551,7 +551,7 @@ async def test_beyond_the_bound_a_writer_is_told_when_to_come_back(tmp_path: Pat
 
 async def test_who_stops_waiting_takes_no_decision_along(world: World) -> None:
     said = [event(text, scope=ANA) for text in (ROME, TEA)]
-    asked = [asyncio.create_task(world.life.add([one])) for one in said]
+    asked = [asyncio.create_task(world.life.deciding.decide([one])) for one in said]
     await asyncio.sleep(0)  # both wait by now
     asked[0].cancel()
     [told] = await asked[1]

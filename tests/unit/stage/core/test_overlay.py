@@ -102,7 +102,7 @@ def held(overlay: Overlay) -> int:
     outer: dict[str, Any] = dict(vars(overlay))
     layer: object = outer.pop("_layer")
     inner: dict[str, Any] = dict(vars(layer))
-    del outer["_settled"], outer["_newest"], outer["_recent"]
+    del outer["settled"], outer["_newest"], outer["recent"]
     parts: list[Any] = [*outer.values(), *inner.values()]
     return sum(len(part) for part in parts)
 
