@@ -31,6 +31,7 @@ ANA, BEN = "acme/ana", "acme/ben"
 LYON, PARIS = "Ana lives in Lyon.", "Ana lives in Paris."
 THEN = datetime(2026, 3, 1, 9, tzinfo=UTC)
 COLOURS = ("red", "blue", "green", "black", "white", "pink", "brown")
+NO_MOMENT = "occurred_at: should be a date and time, such as 2026-03-14T09:30:00Z"
 MONDAY, SUNDAY = "2026-03-02T00:00:00Z", "2026-03-01T00:00:00Z"
 BEES, HIVES = "Ben keeps bees on the roof.", "Ben keeps bees on her roof."
 
@@ -336,6 +337,11 @@ REFUSED: list[tuple[Callable[[Any], object], type[MemsieveError], str]] = [
         "rows[0]: valid_until ",
     ),
     (lambda m: m.add("x" * 70_000, scope=ANA), InvalidRequest, "text: "),
+    (lambda m: m.add(b"x", scope=ANA), InvalidRequest, "text: should be a valid string"),
+    (lambda m: m.add("x", scope=ANA, source=b"x"), InvalidRequest, "source: should be a valid st"),
+    (lambda m: m.add("x", scope=ANA, occurred_at=1_767_225_600), InvalidRequest, NO_MOMENT),
+    (lambda m: m.add("x", scope=ANA, occurred_at="1767225600"), InvalidRequest, NO_MOMENT),
+    (lambda m: m.add("x", scope=ANA, occurred_at=THEN.date()), InvalidRequest, NO_MOMENT),
     (
         lambda m: m.add("x", scope=ANA, metadata={"k": "v" * 2_000_000}),
         InvalidRequest,
