@@ -28,7 +28,7 @@ from streams.forget.app.forgetting import (
     in_full,
     key_of,
 )
-from streams.forget.app.scrubbing import scrub
+from streams.forget.app.scrubbing import clear
 from streams.inspect.app import ExplainedDecision, ExplainedVersion, explained, told, told_version
 from streams.memory.app.holding import Resources
 from streams.memory.app.lifecycle import is_forgotten
@@ -315,11 +315,11 @@ class MemoryStore:
             await self.take_hold()
         return key
 
-    async def _scrub(self) -> None:
+    async def _clear(self, wanted: ForgetTarget, *, later: bool) -> None:
         """Remove what was forgotten from a store's files; a cluster leaves that to Kafka."""
-        if self._target.directory is not None:
+        if self._target.directory is not None and not (later and wanted.memory is not None):
             await self._let_go()
-            await scrub(self._target, lambda _: None)
+            await clear(self._target, wanted, lambda _: None, later=later)
             await self.take_hold()
 
     @asynccontextmanager
@@ -439,8 +439,7 @@ class MemoryStore:
                 raise UnknownId(str(error)) from error
             require_decided(forgot.responses, self._wait)
             settled(forgot.responses)
-            if not later:
-                await self._scrub()
+            await self._clear(meant, later=later)
             return forgot
 
     async def _memory(self, identity: str) -> Memory:
