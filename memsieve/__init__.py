@@ -28,7 +28,7 @@ try:
     from memsieve.operations import Operations
     from memsieve.results import Decision, Forgotten, Review, SearchResult, Version
     from memsieve.synchronous import Memory
-    from streams.store.app.conflicts import Conflict
+    from streams.store.app.conflicts import Conflict, Contradicted
     from streams.store.app.conflicts import KeptMemory as MemoryRecord
 except ImportError as error:
     raise _told(error) from None
@@ -40,6 +40,7 @@ __all__ = [
     "Busy",
     "Conflict",
     "ConflictError",
+    "Contradicted",
     "Decision",
     "EventFields",
     "Forgotten",

@@ -398,6 +398,7 @@ def _decision(told: records.Outcome, *again: records.Outcome) -> Decision:
         event_id=told.event_id,
         memory_id=told.memory_id or "",
         text=told.memory_text or "",
+        contradicts=told.contradicts,
         again=tuple(_decision(one) for one in again),
     )
 

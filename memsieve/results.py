@@ -11,7 +11,7 @@ from streams.forget.app.forgetting import ForgetResponses
 from streams.inspect.app import ExplainedDecision, ExplainedVersion
 from streams.memory.app.memory_store import ReviewQuestion
 from streams.recall.app.loading import ShownEntry
-from streams.store.app.conflicts import Conflict
+from streams.store.app.conflicts import Conflict, Contradicted
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,8 @@ class Decision:
     `replace` (replaced a known memory), `ignore` (this event was decided on before), `block` (must
     not be kept) or, for a requested change, `revise`. `why` and `effect` say in words why it was
     made, and what was done. `memory_id` and `text` are those of the memory concerned, as the decision left
-    it; empty if nothing was kept. `again` are the decisions on events that had to be decided on
+    it; empty if nothing was kept. `contradicts` are the memories that the event was found to
+    contradict, each with its `text` and the judge's `probability`. `again` are the decisions on events that had to be decided on
     again because of this one.
     """
 
@@ -34,6 +35,7 @@ class Decision:
     event_id: str
     memory_id: str
     text: str
+    contradicts: tuple[Contradicted, ...] = ()
     again: tuple["Decision", ...] = ()
 
     def __str__(self) -> str:
@@ -126,6 +128,7 @@ def decision_of(told: ExplainedDecision, *again: ExplainedDecision) -> Decision:
         event_id=event.event_id,
         memory_id="" if memory is None else memory.id,
         text="" if memory is None else memory.text,
+        contradicts=told.contradicts,
         again=tuple(decision_of(one) for one in again),
     )
 

@@ -5,6 +5,7 @@ read this folder; it asks for a Prometheus data source.
 """
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,6 +31,22 @@ class Panel:
 
 
 ROWS: dict[str, tuple[Panel, ...]] = {
+    "What runs, and is it ready?": (
+        Panel(
+            "Processes by version and policy",
+            "short",
+            {
+                "{{version}} {{policy}}": "count by (version, policy) (memsieve_build_info)",
+            },
+            stacked=True,
+        ),
+        Panel(
+            "Processes that are not ready",
+            "short",
+            {"{{instance}}": "memsieve_ready == bool 0"},
+            alert_at=0,
+        ),
+    ),
     "How many events are decided on, and with what result?": (
         Panel(
             "Decisions by kind",
@@ -40,12 +57,6 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel("Changes applied", "ops", {"changes": f"sum(rate(memsieve_changes_total{_RATE}))"}),
     ),
     "Do records wait?": (
-        Panel(
-            "Processes that are not ready",
-            "short",
-            {"{{instance}}": "memsieve_ready == bool 0"},
-            alert_at=0,
-        ),
         Panel(
             "Waiting records",
             "short",
@@ -233,7 +244,19 @@ def dashboard() -> dict[str, Any]:
                     "type": "datasource",
                     "query": "prometheus",
                     "refresh": 1,
-                }
+                },
+                {
+                    "name": "log",
+                    "label": "Topic of decisions",
+                    "type": "query",
+                    "datasource": _SOURCE,
+                    "query": "label_values(memsieve_build_info, log)",
+                    "refresh": 2,
+                    "multi": True,
+                    "includeAll": True,
+                    "allValue": ".*",
+                    "current": {"text": "All", "value": "$__all"},
+                },
             ]
         },
         "panels": [panel | {"id": number} for number, panel in enumerate(_panels(), 1)],
@@ -286,12 +309,19 @@ def _graph(panel: Panel) -> dict[str, Any]:
             {
                 "refId": chr(ord("A") + number),
                 "datasource": _SOURCE,
-                "expr": expression,
+                "expr": _of_the_chosen(expression),
                 "legendFormat": legend,
             }
             for number, (legend, expression) in enumerate(panel.shown.items())
         ],
     }
+
+
+def _of_the_chosen(expression: str) -> str:
+    """Return the expression for the installations that are chosen above the panels."""
+    with_braces = re.sub(r"\b(memsieve_\w+)\b(?!\{)", r"\1{}", expression)
+    chosen = re.sub(r"(memsieve_\w+\{)", r'\1log=~"$log", ', with_braces)
+    return chosen.replace(", }", "}")
 
 
 def written() -> str:

@@ -10,6 +10,7 @@ from streams.changes.core.history import MemoryVersion, differences, said_by, st
 from streams.stage.core.explain import explain, outcome, why
 from streams.stage.core.ledger import touched
 from streams.stage.flow.decisions import CountedDecision
+from streams.store.app.conflicts import Contradicted
 from streams.store.app.reading import IdentifiedEntries, StoreReader
 
 _AGAIN_MAX = 10
@@ -20,18 +21,24 @@ class ExplainedDecision:
     """A decision, with why it was made and its effect in words.
 
     `memory` is the memory after the decision, the first if there are several; None if there is
-    none.
+    none. `contradicts` are the memories that it found contradicted.
     """
 
     decision: Decision
     why: str
     effect: str
     memory: Memory | None
+    contradicts: tuple[Contradicted, ...] = ()
 
 
-def told(decision: Decision, first: Decision | None = None) -> ExplainedDecision:
+def told(
+    decision: Decision,
+    first: Decision | None = None,
+    contradicts: tuple[Contradicted, ...] = (),
+) -> ExplainedDecision:
     """Describe a decision. `first` is the original one if its event was decided on before."""
-    return ExplainedDecision(decision, why(decision), outcome(decision), _about(first or decision))
+    about = _about(first or decision)
+    return ExplainedDecision(decision, why(decision), outcome(decision), about, contradicts)
 
 
 def _about(decision: Decision) -> Memory | None:

@@ -224,9 +224,12 @@ class TestMemory:
         self, opened: Open, request: pytest.FixtureRequest, tmp_path: Path
     ) -> None:
         with opened(request, tmp_path, "default-hashing") as memory:
-            nine, eight = (
-                memory.add(f"The office opens at {n} am.", scope=ANA).memory_id for n in (9, 8)
-            )
+            nine = memory.add("The office opens at 9 am.", scope=ANA).memory_id
+            made = memory.add("The office opens at 8 am.", scope=ANA, event_id="e8")
+            eight, [against] = made.memory_id, made.contradicts
+            assert (against.memory_id, against.text) == (nine, "The office opens at 9 am.")
+            assert against.probability is not None
+            assert 0.8 < against.probability < 1
             assert [one.memory_id for one in memory.get(nine).conflicts] == [eight]
             told = memory.distinct(nine, eight, note="two offices")
             assert (told.kind, told.why) == ("revise", "cleo said that they state different facts")

@@ -13,6 +13,7 @@ from schemas.decisions import Insert, Reason, Reinforce, Replace
 from schemas.events import Remember
 from schemas.memories import Standing, Turns
 from streams.memories_md.core.editing import add_entry
+from streams.memories_md.core.entries import entries
 from streams.memories_md.core.mapping import entry_parts, event_of, numbered
 from streams.memories_md.core.parsing import parse
 from streams.memories_md.core.rendering import render
@@ -153,7 +154,7 @@ def test_the_old_header_becomes_the_new_one_after_two_more_sightings() -> None:
     old = "**[DISCOVERY - PERMANENT] Title** *(Ep01, T25, +5)*"
     new = "**[DISCOVERY - PERMANENT] Title** *(Ep01, T25→T48, +5, seen 3x)*"
     file = f"## Location 193: Cellar\n### Memories\n\n{old}\nTrap door bars.\n"
-    [(found, nth)] = numbered(parse(file))
+    [(found, nth)] = numbered(entries(parse(file)))
     first = event_of(found, world="zork", at=later(0), nth=nth)
     assert first is not None
     memory = survivorship.born(first, MemoryId(identity(1)), truncated=False)

@@ -490,6 +490,11 @@ def test_a_conflict_is_told_on_both_sides_until_one_of_them_is_changed(
             memory.add(f"The office opens at {hour} am.", scope=ANA, occurred_at=at)
             for hour, at in ((9, THEN), (8, THEN + timedelta(days=1)))
         )
+        [against] = eight.contradicts
+        assert (against.memory_id, against.text) == (nine.memory_id, nine.text)
+        assert against.probability is not None
+        assert against.probability > 0.8
+        assert nine.contradicts == ()
         [one] = memory.search("The office opens at 9 am.", scope=ANA, limit=1)
         assert (one.memory_id, one.last_seen_at) == (nine.memory_id, THEN)
         [other] = one.conflicts

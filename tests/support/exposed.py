@@ -23,8 +23,8 @@ _SUFFIXES = {
     "gauge": ("",),
     "histogram": ("_bucket", "_sum", "_count"),
 }
-_OF_THE_TARGET = {"instance", "job"}
-"""What Prometheus adds to every sample."""
+_OF_EVERY_SAMPLE = {"instance", "job", "log"}
+"""What Prometheus adds to every sample, and what the process does."""
 _VALUES: Mapping[str, frozenset[str]] = {
     "kind": frozenset(KINDS),
     "topic": frozenset(topic.name for topic in TOPICS),
@@ -87,7 +87,7 @@ def problems(expression: str) -> list[str]:
     known = samples()
     found: list[str] = []
     for selector in _SELECTOR.finditer(expression):
-        allowed = known.get(selector["name"] or "", set[str]()) | _OF_THE_TARGET
+        allowed = known.get(selector["name"] or "", set[str]()) | _OF_EVERY_SAMPLE
         for label, value in _MATCHER.findall(selector["matchers"]):
             if label not in allowed:
                 found.append(f"{selector['name']} has no label {label}")
@@ -109,7 +109,7 @@ def problems(expression: str) -> list[str]:
     if not named:
         found.append("no metric is named")
     found += sorted(f"{name} is exposed by nobody" for name in named - known.keys())
-    there = set[str]().union(*(known.get(name, set[str]()) for name in named)) | _OF_THE_TARGET
+    there = set[str]().union(*(known.get(name, set[str]()) for name in named)) | _OF_EVERY_SAMPLE
     found += sorted(f"nothing here has a label {label}" for label in asked - there)
     return found
 
@@ -118,9 +118,8 @@ def _metrics(owner: object, registry: CollectorRegistry) -> Iterator[Metric]:
     labels: dict[str, tuple[str, ...]] = {}
     collectors: dict[str, Any] = vars(owner)
     for collector in collectors.values():
-        kept = cast(
-            "dict[str, Any]", vars(collector)
-        )  # the client tells a metric's labels to nobody
+        # The client tells a metric's labels to nobody.
+        kept = cast("dict[str, Any]", getattr(collector, "__dict__", {}))
         if "_labelnames" in kept:
             labels[kept["_name"]] = kept["_labelnames"]
     for family in registry.collect():

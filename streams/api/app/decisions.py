@@ -23,7 +23,6 @@ from streams.api.app.records import (
     Undone,
     decided,
     explained,
-    outcome_of,
     question_told,
 )
 
@@ -56,14 +55,16 @@ def _add_decisions(app: FastAPI, desk: Desk) -> None:
         """List the decisions on a scope, the newest first, page by page."""
         desk.permit(request, "read", asked.scope, "scope")
         part, after = await life.decisions(asked.scope, asked.kind, asked.limit, asked.after)
-        told = tuple(decided(entry.decision, asked.scope) for entry in part)
+        known = await life.contradicted(entry.decision for entry in part)
+        told = tuple(decided(entry.decision, asked.scope, known) for entry in part)
         return Decisions(decisions=told, after=after)
 
     @app.get(_ONE, summary="Get a decision", responses=responses(404, 501))
     async def decision(decision_id: DecisionName, request: Request) -> Explained:
         """Return a decision, by its id or its event's: what was compared, and by which rule."""
         decision, scope = await desk.decision(request, "read", decision_id)
-        return explained(decision, scope, await life.story(decision))
+        told = decided(decision, scope, await life.contradicted([decision]))
+        return explained(told, decision, await life.story(decision))
 
     @app.get("/v1/explain/{identity}", summary="Explain", responses=responses(404, 501))
     async def explain(identity: Label, request: Request) -> Story:
@@ -80,7 +81,7 @@ def _add_decisions(app: FastAPI, desk: Desk) -> None:
         done = await life.undo(meant.decision_id, desk.author(request), note)
         plan = done.plan
         return Undone(
-            decisions=tuple(map(outcome_of, done.told)),
+            decisions=await desk.outcomes(done.told),
             undone=() if plan is None else plan.request.undoes,
             to_be_looked_at=()
             if plan is None
@@ -114,4 +115,4 @@ def _add_reviews(app: FastAPI, desk: Desk) -> None:
         question = await desk.question(request, "write", review_id)
         author = desk.author(request)
         told = await life.answer(question, settling.verdict, author, settling.note)
-        return Changes(decisions=tuple(map(outcome_of, told)))
+        return Changes(decisions=await desk.outcomes(told))

@@ -14,7 +14,7 @@ from schemas.events import Remember
 from schemas.memories import Memory
 from streams.api.app.access import Grant, Right
 from streams.api.app.problems import Refused
-from streams.api.app.records import Fresh, Result, Results, event_of, outcome_of
+from streams.api.app.records import Fresh, Outcome, Result, Results, event_of, outcome_of
 from streams.memory.app.lifecycle import (
     DeclinedRequest,
     DeclineReason,
@@ -26,6 +26,7 @@ from streams.memory.app.lifecycle import (
 from streams.memory.app.queueing import EventResult
 from streams.model.ports import Poison
 from streams.stage.core.reviewing import ReviewQuestion
+from streams.store.app.conflicts import Contradictions
 from streams.store.world.metrics import ApiMetrics
 
 
@@ -89,13 +90,28 @@ class Desk:
         places = [f"{place}[{at}]" for at in range(len(given))]
         events = [self._checked(request, *one) for one in zip(given, places, strict=True)]
         fit = [event for event in events if isinstance(event, Remember)]
-        told = iter(await decide(fit) if fit else [])
+        made = await decide(fit) if fit else []
+        told, known = iter(made), await self._contradicted(made)
         return Results(
             results=tuple(
-                _refused(event) if isinstance(event, Refused) else _result(next(told), within)
+                _refused(event)
+                if isinstance(event, Refused)
+                else _result(next(told), known, within)
                 for event, within in zip(events, places, strict=True)
             )
         )
+
+    async def outcomes(self, told: Sequence[EventResult]) -> tuple[Outcome, ...]:
+        """Return the outcomes of events, in order. Raises Refused for the first that is refused."""
+        known = await self._contradicted(told)
+        for one in told:
+            if one.refused is not None:
+                raise Refused.poison(one.refused)
+        return tuple(outcome_of(one, known) for one in told)
+
+    async def _contradicted(self, told: Sequence[EventResult]) -> Contradictions:
+        made = (one.decision for one in told if one.decision is not None)
+        return await self.life.contradicted(made)
 
     def _checked(self, request: Request, given: object, within: str) -> Remember | Refused:
         try:
@@ -168,11 +184,11 @@ async def _is_known(asked: Awaitable[object]) -> bool:
     return True
 
 
-def _result(told: EventResult, within: str) -> Result:
+def _result(told: EventResult, known: Contradictions, within: str) -> Result:
     if told.refused is not None:
         return _refused(Refused.poison(told.refused, within))
     status = HTTPStatus.OK if told.decision is not None else HTTPStatus.ACCEPTED
-    return Result(status=status, outcome=outcome_of(told))
+    return Result(status=status, outcome=outcome_of(told, known))
 
 
 def _refused(refused: Refused) -> Result:

@@ -1,5 +1,6 @@
 """The routes about memories: add, read, search, correct, pin, retire, rate, forget."""
 
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Annotated
 
@@ -30,7 +31,6 @@ from streams.api.app.records import (
     Search,
     Telling,
     correcting,
-    outcome_of,
     version_told,
 )
 from streams.memory.app.queueing import EventResult
@@ -53,8 +53,9 @@ def _add_adding(app: FastAPI, desk: Desk) -> None:
     @app.post("/v1/memories", summary="Add one", responses=_accepted(Outcome) | responses(409))
     async def add(fresh: Fresh, request: Request, response: Response) -> Outcome:
         """Add a memory; the answer has the decision, its reason and the resulting memory."""
-        [told] = await life.deciding.decide([desk.event(request, fresh)])
-        return _one(told, response)
+        told = await life.deciding.decide([desk.event(request, fresh)])
+        changes = await _all(desk, told, response)
+        return changes.decisions[0]
 
     @app.post("/v1/memories/batch", summary="Add many")
     async def add_many(given: Batch, request: Request) -> Results:
@@ -152,7 +153,7 @@ def _add_one(app: FastAPI, desk: Desk) -> None:
         except ValidationError as error:
             raise Refused.invalid(error, "body") from error
         event = desk.event(request, fresh)
-        changes = _all(await life.update(memory, event, desk.author(request)), response)
+        changes = await _all(desk, await life.update(memory, event, desk.author(request)), response)
         if len(changes.decisions) == 1:
             return changes
         first, second = changes.decisions  # the second made the change that the first was refused
@@ -170,7 +171,9 @@ def _add_changing(app: FastAPI, desk: Desk) -> None:
         """Pin a memory: it is not merged, replaced or retired."""
         memory = await desk.memory(request, "write", memory_id)
         note = (noted or Noted()).note
-        return _all(await life.pin(memory, desk.author(request), note, pinned=True), response)
+        return await _all(
+            desk, await life.pin(memory, desk.author(request), note, pinned=True), response
+        )
 
     @app.post(f"{_ONE}/unpin", summary="Unpin", responses=errors)
     async def unpin(
@@ -179,7 +182,9 @@ def _add_changing(app: FastAPI, desk: Desk) -> None:
         """Unpin a memory: it may be merged, replaced and retired again."""
         memory = await desk.memory(request, "write", memory_id)
         note = (noted or Noted()).note
-        return _all(await life.pin(memory, desk.author(request), note, pinned=False), response)
+        return await _all(
+            desk, await life.pin(memory, desk.author(request), note, pinned=False), response
+        )
 
     @app.post(f"{_ONE}/retire", summary="Retire", responses=errors)
     async def retire(
@@ -189,7 +194,7 @@ def _add_changing(app: FastAPI, desk: Desk) -> None:
         memory = await desk.memory(request, "write", memory_id)
         asked = why or Retiring()
         told = await life.retire(memory, desk.author(request), asked.note, asked.reason)
-        return _all(told, response)
+        return await _all(desk, told, response)
 
     @app.post(f"{_ONE}/distinct", summary="Keep two", responses=errors)
     async def distinct(
@@ -199,7 +204,7 @@ def _add_changing(app: FastAPI, desk: Desk) -> None:
         memory = await desk.memory(request, "write", memory_id)
         other = await desk.memory(request, "write", telling.other_id, "other_id")
         told = await life.distinct(memory, other, desk.author(request), telling.note)
-        return _all(told, response)
+        return await _all(desk, told, response)
 
     @app.post(f"{_ONE}/rate", summary="Rate", responses=errors)
     async def rate(
@@ -208,7 +213,7 @@ def _add_changing(app: FastAPI, desk: Desk) -> None:
         """Record how often a memory helped, misled or was read since the last call."""
         memory = await desk.memory(request, "write", memory_id)
         told = await life.rate(memory, desk.author(request), rating.note, rating.counts)
-        return _all(told, response)
+        return await _all(desk, told, response)
 
     @app.post(f"{_ONE}/forget", summary="Forget", responses=responses(404, 409, 501))
     async def forget(
@@ -219,7 +224,7 @@ def _add_changing(app: FastAPI, desk: Desk) -> None:
         note = (noted or Noted()).note
         done = await life.forget(memory.id, desk.author(request), note)
         return Forgotten(
-            decisions=tuple(map(outcome_of, done.told)),
+            decisions=await desk.outcomes(done.told),
             memory_ids=done.memory_ids,
             decided_again=done.decided_again,
             records=done.records,
@@ -231,14 +236,8 @@ def _accepted(model: type[Record]) -> Described:
     return {HTTPStatus.ACCEPTED: {"model": model, "description": "Not decided yet"}}
 
 
-def _one(told: EventResult, response: Response) -> Outcome:
-    """Return the outcome of an event, with status 202 if it is not decided yet."""
-    if told.refused is not None:
-        raise Refused.poison(told.refused)
-    if told.decision is None:
+async def _all(desk: Desk, told: Sequence[EventResult], response: Response) -> Changes:
+    """Return the outcomes of events, with status 202 if one is not decided yet."""
+    if any(one.refused is None and one.decision is None for one in told):
         response.status_code = HTTPStatus.ACCEPTED
-    return outcome_of(told)
-
-
-def _all(told: list[EventResult], response: Response) -> Changes:
-    return Changes(decisions=tuple(_one(each, response) for each in told))
+    return Changes(decisions=await desk.outcomes(told))

@@ -43,7 +43,7 @@ from streams.stage.core.ledger import touched
 from streams.stage.core.reviewing import ReviewQuestion, State
 from streams.stage.flow.dead_letters import oversized
 from streams.store.app.client import is_again
-from streams.store.app.conflicts import KeptMemory
+from streams.store.app.conflicts import Contradicted, Contradictions, KeptMemory
 
 REPEATED = (DECIDED_BEFORE, NOTHING_CHANGED)
 """Why nothing was decided on an event that came again, and the effect, in words."""
@@ -222,8 +222,8 @@ class Outcome(Record):
     """What was decided on an event; `effect` and `why` say in words what was done, and why.
 
     `memory_id` is the memory that stands for it now, `memory_text` its text, `changed` are all that
-    it changed. `refused` are memories that it named and may not change, `reviews` the questions put
-    to a person. `repeated`: it came before, and was decided then. Beside a cluster, where its
+    it changed. `refused` are memories that it named and may not change, `contradicts` those that it
+    was found to contradict, replaced or not, `reviews` the questions put to a person. `repeated`: it came before, and was decided then. Beside a cluster, where its
     services have not decided in time, only scope and ids are there.
     """
 
@@ -237,6 +237,7 @@ class Outcome(Record):
     memory_text: str | None = None
     changed: tuple[MemoryId, ...] = ()
     refused: tuple[str, ...] = ()
+    contradicts: tuple[Contradicted, ...] = ()
     reviews: tuple[str, ...] = ()
     repeated: bool = False
 
@@ -420,14 +421,15 @@ def correcting(
     return Fresh.model_validate({**values, "scope": memory.scope, **address})
 
 
-def outcome_of(result: EventResult) -> Outcome:
+def outcome_of(result: EventResult, known: Contradictions) -> Outcome:
+    """Return the outcome of an event; `known` has what its decision found contradicted."""
     named = {"event_id": result.event.event_id, "scope": result.event.scope}
     if result.decision is None:
         return Outcome.model_validate(named)
-    return Outcome(**named, repeated=result.repeated, **_facts(result.decision))
+    return Outcome(**named, repeated=result.repeated, **_facts(result.decision, known))
 
 
-def _facts(decision: Decision) -> dict[str, Any]:
+def _facts(decision: Decision, known: Contradictions) -> dict[str, Any]:
     evidence = None if isinstance(decision, Marker) else decision.evidence
     said = told(decision)
     return {
@@ -439,11 +441,13 @@ def _facts(decision: Decision) -> dict[str, Any]:
         "memory_text": None if said.memory is None else said.memory.text,
         "changed": tuple(touched(decision)),
         "refused": () if evidence is None else evidence.refused,
+        "contradicts": known.get(decision.decision_id, ()),
         "reviews": () if evidence is None else evidence.reviews,
     }
 
 
-def decided(decision: Decision, scope: Scope) -> Decided:
+def decided(decision: Decision, scope: Scope, known: Contradictions) -> Decided:
+    """Return a decision on a scope; `known` is as for `outcome_of`."""
     event = None if isinstance(decision, Marker) else decision.event
     named = getattr(decision, "event_id", "") if event is None else event.event_id
     return Decided(
@@ -452,13 +456,13 @@ def decided(decision: Decision, scope: Scope) -> Decided:
         occurred_at=None if event is None else event.occurred_at,
         text=None if event is None else event.text,
         repeated=is_again(decision),
-        **_facts(decision),
+        **_facts(decision, known),
     )
 
 
-def explained(decision: Decision, scope: Scope, story: list[str]) -> Explained:
+def explained(told: Decided, decision: Decision, story: list[str]) -> Explained:
     near = () if isinstance(decision, Marker) else decision.evidence.neighbours
-    return Explained(**dict(decided(decision, scope)), compared=near, story=tuple(story))
+    return Explained(**dict(told), compared=near, story=tuple(story))
 
 
 def version_told(version: MemoryVersion) -> VersionTold:

@@ -92,10 +92,8 @@ class Extraction:
         await self._maker.close()
 
     def _look(self, place: str, turn: Turn) -> TurnResult:
-        earlier = self._window.before(self._turns, turn)
-        visits = self._window.add(self._turns, turn)
         self._turns += 1
-        return TurnResult(place, look(turn, earlier, self._rules, visits))
+        return TurnResult(place, look(turn, self._turns, self._window, self._rules))
 
     async def _take(self, taken: TurnResult, content: bytes) -> TurnResult:
         if taken.looked is None or not taken.fired:

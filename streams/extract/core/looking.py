@@ -1,11 +1,12 @@
 """A turn with its triggers: what it says, and whether that is worth remembering."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from schemas.turns import Turn
 from streams.extract.core.triggers import FiredTrigger, TriggerRules, fired
 from streams.extract.core.utterances import Recalled, Utterance, heard, recalled_in
+from streams.extract.core.window import Window
 
 
 @dataclass(frozen=True)
@@ -24,10 +25,9 @@ class ExaminedTurn:
     visits: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
-def look(
-    turn: Turn, earlier: Sequence[Turn], rules: TriggerRules, visits: Mapping[str, int]
-) -> ExaminedTurn:
-    """Return the triggers of a turn; `earlier` are the turns before it in its scope and session."""
+def look(turn: Turn, place: int, window: Window, rules: TriggerRules) -> ExaminedTurn:
+    """Return the triggers of a turn at a position, and add it to the turns before later ones."""
+    earlier, visits = window.before(place, turn), window.add(place, turn)
     recalled = recalled_in((*earlier, turn))
     said = heard(turn, recalled)
-    return ExaminedTurn(turn, fired(turn, said, rules), said, tuple(earlier), recalled, visits)
+    return ExaminedTurn(turn, fired(turn, said, rules), said, earlier, recalled, visits)

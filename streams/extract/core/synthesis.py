@@ -18,9 +18,9 @@ from schemas.codec import TURN
 from schemas.events import Remember
 from schemas.memories import Memory, Persistence
 from schemas.turns import State, Turn
+from streams.extract.core.looking import ExaminedTurn
 from streams.extract.core.noting import event_of, place_of
-from streams.extract.core.triggers import FiredTrigger
-from streams.extract.core.utterances import Recalled, echoes
+from streams.extract.core.utterances import echoes
 from streams.model.identity import decision_id, memory_id, turn_event_id
 
 TITLE_CHARACTERS = 100
@@ -56,17 +56,10 @@ class KnownMemory:
 
 @dataclass(frozen=True)
 class Material:
-    """Everything that a memory of a turn is made from.
+    """Everything that a memory of a turn is made from; it may retire `retired_max` memories."""
 
-    `earlier` are the turns before it in its scope and session, oldest first. It may retire
-    `retired_max` memories.
-    """
-
-    turn: Turn
-    fired: tuple[FiredTrigger, ...]
-    earlier: tuple[Turn, ...] = ()
+    looked: ExaminedTurn
     known: tuple[KnownMemory, ...] = ()
-    recalled: Recalled = frozenset()
     retired_max: int = 3
 
 
@@ -141,20 +134,19 @@ OPTIONAL = frozenset(_Answer.model_fields) - REQUIRED
 
 def shown(material: Material, refused: str | None = None) -> JsonValue:
     """Return the model's input; `refused` says why its previous answer was rejected."""
-    turn = material.turn
+    looked, turn = material.looked, material.looked.turn
     place = place_of(turn)
     told: dict[str, JsonValue] = {
         "place": None if place is None else {"id": place.id, "name": place.name},
         "known": [_known(one) for one in material.known],
         "earlier": [
-            {"turn": one.number, "said": _said(one, _EARLIER_CHARACTERS)}
-            for one in material.earlier
+            {"turn": one.number, "said": _said(one, _EARLIER_CHARACTERS)} for one in looked.earlier
         ],
         "now": {
             "turn": turn.number,
             "day": turn.occurred_at.date().isoformat(),
             "said": _said(turn),
-            "changed": [one.why for one in material.fired],
+            "changed": [one.why for one in looked.fired],
             "state": _state(turn.state),
         },
         "refused": refused,
@@ -176,9 +168,9 @@ def understood(
         return RejectedAnswer(wrong)
     if not read.should_remember:
         return Abstention(read.reasoning)
-    if echoes(read.memory_text, material.recalled):
+    if echoes(read.memory_text, material.looked.recalled):
         return Abstention("says only what was recalled into the prompt")
-    return _event(read, retired, material)
+    return _event(read, retired, material.looked)
 
 
 def event_id_of(turn: Turn) -> EventId:
@@ -186,12 +178,14 @@ def event_id_of(turn: Turn) -> EventId:
     return turn_event_id(turn.scope, turn.turn_id, _digest(turn))
 
 
-def _event(read: _Answer, retired: Sequence[str], material: Material) -> Remember | RejectedAnswer:
+def _event(
+    read: _Answer, retired: Sequence[str], looked: ExaminedTurn
+) -> Remember | RejectedAnswer:
     fields = {
         "text": read.memory_text,
         "title": read.memory_title,
         "category": read.category.upper(),
-        "source": _speaker(read, material.turn),
+        "source": _speaker(read, looked.turn),
         "persistence": read.persistence,
         "status": read.status,
         "supersedes": tuple(retired),
@@ -199,9 +193,9 @@ def _event(read: _Answer, retired: Sequence[str], material: Material) -> Remembe
     notes: dict[str, JsonValue] = {"reasoning": read.reasoning}
     if read.invalidates:
         notes["invalidates"] = {one.id: one.reason for one in read.invalidates}
-    turn = material.turn
+    turn = looked.turn
     try:
-        return event_of(turn, material.fired, taken=_digest(turn), fields=fields, notes=notes)
+        return event_of(turn, looked.fired, taken=_digest(turn), fields=fields, notes=notes)
     except ValidationError as error:
         return RejectedAnswer(_problem(error))
 
@@ -221,10 +215,11 @@ def _wrong(read: _Answer, retired: Sequence[str], material: Material) -> str | N
         return f"{blank[0]} is blank; fill it in"
     if not read.category.replace(" ", "").replace("-", "").isalnum():
         return "category has marks in it; write one word, such as DISCOVERY"
-    speaker = _speaker(read, material.turn)
+    turn = material.looked.turn
+    speaker = _speaker(read, turn)
     if not speaker:
         return "said_by is blank; fill it in"
-    if speaker not in {part.by for part in material.turn.said}:
+    if speaker not in {part.by for part in turn.said}:
         return f"said_by is {speaker}, who says nothing in this turn"
     return _wrongly_retired(read, retired, material)
 

@@ -92,14 +92,7 @@ class Maker:
             return ()
         if self.model is None:
             return sentences.events_of(looked.turn, looked.heard, looked.fired, self.lexicon())
-        material = Material(
-            turn=looked.turn,
-            fired=looked.fired,
-            earlier=looked.earlier,
-            known=tuple(known),
-            recalled=looked.recalled,
-            retired_max=self.retired_max,
-        )
+        material = Material(looked, tuple(known), self.retired_max)
         while asking.answers < self.attempts_max:
             answer = await self.model.extract(material, asking.refused)
             if isinstance(answer, Remember):

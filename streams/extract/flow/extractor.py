@@ -7,7 +7,7 @@ words differ from answer to answer, so it is asked only about turns that have no
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import TypeAlias
@@ -50,10 +50,9 @@ EXTRACTOR_GROUP = "memsieve-extractor"
 
 
 @dataclass
-class _Attempts:
+class _Attempts(ModelAttempts):
     """The state of asking about a turn, until its events are acknowledged."""
 
-    asking: ModelAttempts = field(default_factory=ModelAttempts)
     failures: int = 0
     made: Made | None = None
 
@@ -69,15 +68,10 @@ class _Held:
     attempts: dict[EventId, _Attempts]
 
 
-@dataclass(frozen=True)
-class _Elsewhere:
-    """A turn found outside its scope's partition; it is republished in that partition."""
+_Looked: TypeAlias = ExaminedTurn | OutgoingRecord | Poison
+"""A turn; or a record that forwards it to its scope's partition; or why it has none."""
 
-    scope: ScopeName
-    partition: int
-
-
-_Read: TypeAlias = tuple[LogRecord, ExaminedTurn | _Elsewhere | Poison]
+_Read: TypeAlias = tuple[LogRecord, _Looked]
 
 
 class Extractor:
@@ -141,7 +135,7 @@ class Extractor:
         place = partition % held.letters_partitions
         before = [
             *(letter_record(one.letter, place) for one in taken if one.letter is not None),
-            *(forwarded(r, e.scope, e.partition) for r, e in read if isinstance(e, _Elsewhere)),
+            *(said for _, said in read if isinstance(said, OutgoingRecord)),
         ]
         events = [
             _event_record(event, one, held.partitions) for one in taken for event in one.events
@@ -180,17 +174,14 @@ class Extractor:
                     window.add(record.offset, turn)
         return window
 
-    def _read(
-        self, held: _Held, window: Window, record: LogRecord
-    ) -> ExaminedTurn | _Elsewhere | Poison:
+    def _read(self, held: _Held, window: Window, record: LogRecord) -> _Looked:
         turn = read(record, TURN, likely="turn")
         if isinstance(turn, Poison):
             return turn
         place = misrouted(record, turn.scope, held.partitions)
         if place is not None:
-            return place if isinstance(place, Poison) else _Elsewhere(turn.scope, place)
-        earlier = window.before(record.offset, turn)
-        return look(turn, earlier, self._rules, window.add(record.offset, turn))
+            return place if isinstance(place, Poison) else forwarded(record, turn.scope, place)
+        return look(turn, record.offset, window, self._rules)
 
     async def _taken(self, held: _Held, read: Sequence[_Read]) -> list[TurnResult]:
         """Return the results of turns: scopes concurrently, the turns of each in order."""
@@ -232,7 +223,7 @@ class Extractor:
     async def _made(self, attempts: _Attempts, looked: ExaminedTurn, notes: Notes) -> Made:
         """Return what is made of a turn. Raises NotYet or Unreachable if the model is silent."""
         known = notes.of(looked.turn.scope)
-        answer = await self._maker.made(looked, known, attempts.asking)
+        answer = await self._maker.made(looked, known, attempts)
         if not isinstance(answer, NoAnswer):
             return answer
         if answer == OVER_BUDGET:

@@ -39,7 +39,7 @@ class LlmExtractor:
     ) -> Remember | Abstention | RejectedAnswer | NoAnswer:
         fenced = FencedData.of(synthesis.shown(material, refused), self._prompt)
         question = ModelQuestion(
-            scope=material.turn.scope,
+            scope=material.looked.turn.scope,
             instructions=self._prompt.filled(fenced, retired_max=material.retired_max, **_LENGTHS),
             data=fenced.text,
             schema=synthesis.ANSWER,

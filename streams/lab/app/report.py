@@ -1,16 +1,13 @@
-"""The HTML report of an evaluation: one self-contained file."""
+"""The HTML report of an evaluation: one self-contained file. It needs the extra `lab`."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
 from schemas.decisions import Change, Ignore, Insert, kind_of, kinds_of
 from streams.lab.app.evaluated import EvaluatedRow, Evaluation, Way, measured, scores
 from streams.lab.core.measures import PrecisionRecall, Proportion, curve
-
-if TYPE_CHECKING:
-    from streams.lab.world import PlottedCurve
+from streams.lab.world import PlottedCurve, curves, histogram
 
 _WORST_MAX = 50
 _POINTS_MAX = 400
@@ -39,7 +36,7 @@ svg { max-width: 100%; height: auto; }
 
 
 def page(made: Evaluation) -> str:
-    """Return the report as HTML; it needs the extra `lab`."""
+    """Return the report as HTML."""
     parts = [
         _head(made),
         _intervals(made.rows, made.threshold),
@@ -82,8 +79,6 @@ def _intervals(rows: Sequence[EvaluatedRow], threshold: float) -> str:
 
 
 def _precision_recall(rows: Sequence[EvaluatedRow], threshold: float) -> str:
-    from streams.lab import world as plots  # noqa: PLC0415 - only who wants a picture needs the extra
-
     judged = [row for row in rows if row.one is not None and row.score is not None]
     joined = [row for row in judged if row.decision != _INSERT]
     near = [row for row in judged if (row.similarity or 0.0) >= threshold]
@@ -91,20 +86,16 @@ def _precision_recall(rows: Sequence[EvaluatedRow], threshold: float) -> str:
         _line(rows, "ours", "judge, guards in force", _place(judged, joined)),
         _line(rows, "cosine", "cosine", _place(judged, near)),
     ]
-    return plots.curves([line for line in lines if line is not None])
+    return curves([line for line in lines if line is not None])
 
 
 def _line(
     rows: Sequence[EvaluatedRow], way: Way, name: str, point: tuple[float, float] | None
-) -> "PlottedCurve | None":
-    from streams.lab import world as plots  # noqa: PLC0415
-
+) -> PlottedCurve | None:
     points = _thinned(curve(*scores(rows, way)))
     if not points:
         return None
-    return plots.PlottedCurve(
-        name, [p.recall for p in points], [p.precision for p in points], point
-    )
+    return PlottedCurve(name, [p.recall for p in points], [p.precision for p in points], point)
 
 
 def _place(
@@ -122,13 +113,11 @@ def _thinned(points: Sequence[PrecisionRecall]) -> list[PrecisionRecall]:
 
 
 def _similarities(rows: Sequence[EvaluatedRow]) -> str:
-    from streams.lab import world as plots  # noqa: PLC0415
-
     groups: dict[str, list[float]] = {}
     for row in rows:
         if row.similarity is not None:
             groups.setdefault(_truth(row), []).append(row.similarity)
-    return plots.histogram(dict(sorted(groups.items())))
+    return histogram(dict(sorted(groups.items())))
 
 
 def _groups(title: str, groups: dict[str, list[EvaluatedRow]]) -> str:
@@ -208,10 +197,8 @@ def _table(heads: Sequence[str], body: Iterable[Sequence[str]]) -> str:
 
 
 def _told(one: Proportion) -> str:
-    if one.value is None or one.interval is None:
-        return "none"
-    low, high = one.interval
-    return f"{one.value:.1%} ({low:.1%} to {high:.1%}), {one.count:,} of {one.of:,}"
+    rate = one.told(1)
+    return "none" if rate is None else f"{rate}, {one.count:,} of {one.of:,}"
 
 
 def _number(value: float | None) -> str:

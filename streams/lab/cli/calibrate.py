@@ -139,6 +139,5 @@ def _lines(made: CalibrationResult) -> list[str]:
 
 
 def _told(one: Proportion) -> str:
-    if one.value is None or one.interval is None:
-        return "of none"
-    return f"{one.value:.2%} ({one.interval[0]:.2%} to {one.interval[1]:.2%}) of {one.of:,}"
+    rate = one.told(2)
+    return "of none" if rate is None else f"{rate} of {one.of:,}"

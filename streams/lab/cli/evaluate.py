@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from streams.lab.app import labelled, report
+from streams.lab.app import labelled
 from streams.lab.app.evaluated import EvaluatedRow, Evaluation, measured
 from streams.lab.app.evaluation import evaluate as evaluated
 from streams.lab.app.labelled import LabelledRows
@@ -73,6 +73,8 @@ def evaluate(
         lines = (json.dumps(row.as_json(), ensure_ascii=False) for row in made.rows)
         options.write("--rows", rows_to, "".join(f"{line}\n" for line in lines))
     if html is not None:
+        from streams.lab.app import report  # noqa: PLC0415 - it needs an extra
+
         options.write("--html", html, report.page(made))
     if as_json:
         say_object(made.as_json())
@@ -111,7 +113,7 @@ def _show(made: Evaluation) -> None:
     ours, cosine = measured(made.rows, "ours"), measured(made.rows, "cosine")
     say(f"{'':<28}{'decided so':>26}{f'cosine >= {made.threshold}':>26}", style="bold")
     for name, title in _NAMES.items():
-        say(f"{title:<28}{_told(ours.rates[name]):>26}{_told(cosine.rates[name]):>26}")
+        say(f"{title:<28}{_told(ours.rates[name])}{_told(cosine.rates[name])}")
     say(f"{f'AUC, {ours.auc_rows:,} scored rows':<28}{_number(ours.auc)}{_number(cosine.auc)}")
     for name in ("precision", "recall", "f1"):
         one, other = (_number(getattr(way.b3, name, None)) for way in (ours, cosine))
@@ -134,15 +136,11 @@ def _show_groups(name: str, groups: dict[str, list[EvaluatedRow]]) -> None:
     for group, members in groups.items():
         rates = measured(members, "ours").rates
         found, hidden = rates["found_rate"], rates["hidden_rate"]
-        say(f"{group[:27]:<28}{len(members):>8,}{_told(found):>26}{_told(hidden):>26}")
+        say(f"{group[:27]:<28}{len(members):>8,}{_told(found)}{_told(hidden)}")
 
 
 def _told(one: Proportion) -> str:
-    """Write a rate with its interval."""
-    if one.value is None or one.interval is None:
-        return "-"
-    low, high = one.interval
-    return f"{one.value:.1%} ({low:.1%} to {high:.1%})"
+    return f"{one.told(1) or '-':>26}"
 
 
 def _number(value: float | None) -> str:

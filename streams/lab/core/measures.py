@@ -33,6 +33,13 @@ class Proportion:
         low, high = (middle - half) / scale, (middle + half) / scale
         return (0.0 if not self.count else low, 1.0 if self.count == of else high)
 
+    def told(self, decimals: int) -> str | None:
+        """Write the rate with its interval; None if it is undefined."""
+        if self.value is None or self.interval is None:
+            return None
+        low, high = self.interval
+        return f"{self.value:.{decimals}%} ({low:.{decimals}%} to {high:.{decimals}%})"
+
 
 def rate(marks: Iterable[bool | None]) -> Proportion:
     """Return the rate of true marks; None marks a row that the rate does not cover."""

@@ -33,7 +33,7 @@ from streams.memory.app.memory_store import MemoryStore
 from streams.memory.app.problems import first_problem
 from streams.recall.app import loading, recalling
 from streams.recall.app.loading import ShownEntry, Verify
-from streams.store.app.conflicts import Conflict
+from streams.store.app.conflicts import Conflict, Contradicted
 from streams.store.app.failures import UnknownId, UsageError
 
 AUTHOR = "mcp"
@@ -200,7 +200,8 @@ class Decided(Record):
 
     `kind` is insert (new), reinforce (known already), merge (joined with what was known), replace
     (took the place of what was known), ignore (this event was decided before), block (must not be
-    kept) or, for a change that was asked for, revise.
+    kept) or, for a change that was asked for, revise. `contradicts` are memories that it
+    contradicts, with how sure that is; if it did not replace them, ask which is right.
     """
 
     decision_id: DecisionId
@@ -209,6 +210,7 @@ class Decided(Record):
     effect: str
     memory_id: MemoryId | None
     text: str | None
+    contradicts: tuple[Contradicted, ...]
 
 
 class Statement(Record):
@@ -457,6 +459,7 @@ def _decided(told: ExplainedDecision) -> Decided:
         effect=told.effect,
         memory_id=None if memory is None else memory.id,
         text=None if memory is None else memory.text,
+        contradicts=told.contradicts,
     )
 
 

@@ -13,7 +13,7 @@ from schemas.decisions import Marker
 from schemas.events import Remember, Retire
 from schemas.memories import Target
 from streams.memories_md.core.checking import problems
-from streams.memories_md.core.entries import FileProblem, Invalidation, LocatedEntry
+from streams.memories_md.core.entries import FileProblem, Invalidation, LocatedEntry, entries
 from streams.memories_md.core.keeping import (
     PlacedEntry,
     UpdatedFile,
@@ -70,7 +70,7 @@ def read_entries(
     found: list[tuple[int, Remember | Retire]] = []
     told, first = list(problems(document)), dict[tuple[ScopeName, EventId], int]()
     retired = known = 0
-    for one, nth in numbered(document):
+    for one, nth in numbered(entries(document)):
         ours = kept.get(one.at)
         if ours is not None and ours[0] not in stored:
             ours = None

@@ -13,7 +13,6 @@ from streams.memories_md.core.entries import (
     VerbatimLines,
     VisitTally,
 )
-from streams.memories_md.core.parsing import unknown_field
 
 _SHOWN_MAX = 60
 """The most characters of a line that a message quotes."""
@@ -88,7 +87,7 @@ def _of_part(part: Part, *, located: bool, tallied: bool) -> Iterator[str]:
 
 def _of_entry(entry: MemoryEntry) -> Iterator[str]:
     title = _quoted(entry.header.title)
-    if unknown_field(entry.header):
+    if " - " in entry.header.category:
         yield (
             f"the entry {title} has [{entry.header.category}], which holds a field that is neither "
             "CORE, PERMANENT, EPHEMERAL nor ACTIVE, TENTATIVE, SUPERSEDED; correct or remove it"

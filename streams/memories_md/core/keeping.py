@@ -44,8 +44,8 @@ from streams.memories_md.core.mapping import (
     event_id_of,
     location_id,
     name_of,
+    numbered,
     scope_of,
-    with_numbers,
     written_at_all,
 )
 from streams.model.identity import decision_id, memory_id, named_memory_id
@@ -153,7 +153,7 @@ class _There:
 
     def know(self, world: str) -> None:
         """Also index entries by the memories that their own events would create."""
-        for one, nth in with_numbers(self._found):
+        for one, nth in numbered(self._found):
             entry, scope = one.entry, scope_of(world, one.location.id if one.location else 0)
             self._tag(one.at, ("id", named_memory_id(scope, name_of(scope, entry, nth))))
             self._tag(one.at, ("id", memory_id(decision_id(scope, event_id_of(scope, entry)))))

@@ -18,15 +18,7 @@ from schemas.base import LABEL_MAX, EventId, Label, ScopeName
 from schemas.codec import EVENT
 from schemas.events import Remember
 from schemas.memories import Memory, Persistence, Standing, Turns
-from streams.memories_md.core.entries import (
-    Document,
-    Header,
-    LocatedEntry,
-    Location,
-    MemoryEntry,
-    Meta,
-    entries,
-)
+from streams.memories_md.core.entries import Header, LocatedEntry, Location, MemoryEntry, Meta
 from streams.memories_md.core.parsing import read_header, read_meta, split_header
 from streams.memories_md.core.rendering import header_line, header_pieces
 from streams.model.identity import entry_event_id, entry_name
@@ -133,16 +125,12 @@ def name_of(scope: str, entry: MemoryEntry, nth: int = 1) -> str:
     return entry_name(scope, to_json([entry.header.title, meta.episode, turn, nth]))
 
 
-def numbered(document: Document) -> Iterator[tuple[LocatedEntry, int]]:
-    """Yield the entries in file order, each with its number among entries of the same name.
+def numbered(found: Iterable[LocatedEntry]) -> Iterator[tuple[LocatedEntry, int]]:
+    """Yield entries in their order, each with its number among those of the same name.
 
-    Retired ones are counted too, so striking something through changes no name.
+    `found` must have all entries of each location in it, retired ones, too: they are counted, so
+    striking something through changes no name.
     """
-    return with_numbers(entries(document))
-
-
-def with_numbers(found: Iterable[LocatedEntry]) -> Iterator[tuple[LocatedEntry, int]]:
-    """Yield entries numbered in this way; `found` must have all of each location in it."""
     met: Counter[str] = Counter()
     for one in found:
         name = "" if one.location is None else name_of(str(one.location.id), one.entry)

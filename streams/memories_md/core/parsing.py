@@ -215,11 +215,6 @@ def read_parts(lines: Sequence[str]) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def unknown_field(header: Header) -> bool:
-    """Return whether a category contains a field that is neither persistence nor status."""
-    return " - " in header.category
-
-
 def _sections(lines: Sequence[str]) -> Iterator[Section]:
     headings = [at for at, line in enumerate(lines) if line[0] == "#" and opens_section(line)]
     borders = [*headings, len(lines)]

@@ -1,7 +1,5 @@
 """Renders the parts of a Memories.md as text."""
 
-from itertools import chain
-
 from schemas.memories import Standing, Turns
 from streams.memories_md.core.entries import (
     Document,
@@ -9,7 +7,6 @@ from streams.memories_md.core.entries import (
     Location,
     Meta,
     Retired,
-    Section,
     SupersededBy,
 )
 from streams.memories_md.core.escaping import escaped, folded
@@ -22,7 +19,11 @@ RULE_LINE = "---"
 
 def render(document: Document) -> str:
     """Return the text of a document; for a parsed one, exactly the text that was parsed."""
-    return document.bom + "".join(chain.from_iterable(map(_pieces, document.sections)))
+    return document.bom + "".join(
+        written
+        for section in document.sections
+        for written in (section.written, *[part.written for part in section.parts])
+    )
 
 
 def header_pieces(header: Header, meta: Meta) -> HeaderPieces:
@@ -78,10 +79,6 @@ def tally_line(visits: int, episodes: tuple[str, ...]) -> str:
     """Write the line of visits and episodes."""
     seen_in = f" | **Episodes:** {', '.join(map(folded, episodes))}" if episodes else ""
     return f"**Visits:** {visits}{seen_in}"
-
-
-def _pieces(section: Section) -> list[str]:
-    return [section.written, *[part.written for part in section.parts]]
 
 
 def _turns(turns: Turns, seen: int) -> str:

@@ -5,7 +5,7 @@ Authorization is not checked here: the caller has checked the scope of each requ
 
 import base64
 import binascii
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -39,7 +39,14 @@ from streams.stage.core.lineage import CannotUndo, UndoPlan, Wish
 from streams.stage.core.reviewing import ReviewQuestion
 from streams.stage.flow.decisions import CountedDecision
 from streams.store.app.client import is_out_of_date
-from streams.store.app.conflicts import KeptMemory, among, conflicts_of, kept
+from streams.store.app.conflicts import (
+    Contradictions,
+    KeptMemory,
+    among,
+    conflicts_of,
+    contradicted_by,
+    kept,
+)
 from streams.store.app.failures import UsageError
 from streams.store.app.reading import AmbiguousPrefix, StoreReader, everywhere
 from streams.store.app.requests import distinct, request
@@ -122,6 +129,10 @@ class Lifecycle:
     async def kept(self, memory: Memory) -> KeptMemory:
         """Return a memory with what it is in conflict with."""
         return kept(memory, await conflicts_of(await self.loading.index(), [memory.id]))
+
+    async def contradicted(self, decisions: Iterable[Decision]) -> Contradictions:
+        """Return what decisions found contradicted."""
+        return await contradicted_by(self.loading.index, decisions)
 
     async def listed(
         self,

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from schemas.base import DecisionId, Label, MemoryId, Record, ScopeName
 from schemas.codec import EVENT
-from schemas.decisions import Ignore, Reason, Reject
+from schemas.decisions import Decision, Ignore, Reason, Reject
 from schemas.events import Ended, Event, Pin, Rate, Remember, Retire
 from schemas.memories import Memory
 from streams.changes.app.lineages import history, undo
@@ -53,7 +53,7 @@ from streams.store.app.client import (
     require_decided,
     settled,
 )
-from streams.store.app.conflicts import KeptMemory, among, conflicts_of, kept
+from streams.store.app.conflicts import KeptMemory, among, conflicts_of, contradicted_by, kept
 from streams.store.app.embedding import ChosenModel
 from streams.store.app.failures import UnknownId, UsageError
 from streams.store.app.reading import LogTarget, StoreReader, everywhere, in_order
@@ -348,9 +348,17 @@ class MemoryStore:
         dead letter or came too late.
         """
         require_decided(responses, self._wait)
-        return [await self._told_one(one) for one in responses]
+        made = [await self._made(one) for one in responses]
+        return await self._explained(made)
 
-    async def _told_one(self, response: Response) -> ExplainedDecision:
+    async def _explained(
+        self, made: Sequence[tuple[Decision, Decision | None]]
+    ) -> list[ExplainedDecision]:
+        """Describe decisions, each with the original one if its event was decided on before."""
+        known = await contradicted_by(self._index, [first or own for own, first in made])
+        return [told(own, first, known.get(own.decision_id, ())) for own, first in made]
+
+    async def _made(self, response: Response) -> tuple[Decision, Decision | None]:
         own, first = response.own, response.first
         if own is None:
             raise TypeError("an event has no decision")
@@ -362,7 +370,7 @@ class MemoryStore:
         if is_again(own) and first is None:
             found = await self._held.reader.on_events([own.decision_id])
             first = found.get(own.decision_id)
-        return told(own, first)
+        return own, first
 
     async def _update(self, identity: str, said: Mapping[str, object]) -> ExplainedDecision:
         async with self._changing() as held:
@@ -416,7 +424,7 @@ class MemoryStore:
             decided = settled(undone[1])
             if isinstance(decided[0], Ignore):
                 raise UsageError(f"nothing was undone: {told(decided[0]).why}")
-            return [told(one) for one in decided]
+            return await self._explained([(one, None) for one in decided])
 
     async def _forget(self, wanted: ForgetTarget, wish: Wish, *, later: bool) -> ForgetResponses:
         async with self._gate.alone():

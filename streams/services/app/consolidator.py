@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
+from schemas.topics import DECISIONS
 from streams.consolidate.app.consolidated import ConsolidationPass
 from streams.consolidate.app.consolidating import ScopeSelection, consolidation
 from streams.model.ports import Transient
 from streams.services.world.health import endpoints
 from streams.store.app import wiring
+from streams.store.app.embedding import policy_of
 from streams.store.app.reading import LogTarget
 from streams.store.app.settings import Settings
 from streams.store.world.metrics import ConsolidationMetrics
@@ -34,7 +36,9 @@ class Consolidator:
 
     async def run(self) -> None:
         """Work until SIGTERM or SIGINT; raises errors that a retry cannot fix."""
-        wiring.connection(self._settings.kafka)  # fail on bad settings before waiting
+        connection = wiring.connection(self._settings.kafka)  # fails before anything is waited for
+        policy = policy_of(LogTarget.of_cluster(self._settings))
+        self._metrics.identify(policy=policy.id, log=connection.named(DECISIONS.name))
         service = self._settings.service
         with stop_signal() as stop:
             async with endpoints(

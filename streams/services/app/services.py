@@ -92,8 +92,10 @@ class Service:
         """Work until SIGTERM or SIGINT; raises errors that a retry cannot fix."""
         connection = wiring.connection(self._settings.kafka)
         policy, maker = self._policy(), self._maker()
-        if policy is not None and self._roles.deduplicates:
-            self._report(f"deciding by policy {policy.id}")
+        decides_by = policy.id if policy is not None and self._roles.deduplicates else ""
+        self._metrics.identify(policy=decides_by, log=connection.named(DECISIONS.name))
+        if decides_by:
+            self._report(f"deciding by policy {decides_by}")
             if wiring.forget_key(self._settings.forget) is None:
                 self._report("forget.key is not set: a request to forget would stop this process")
         with stop_signal() as stop:

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -48,7 +48,7 @@ async def endpoints(
     async def exposed(_request: Request) -> Response:
         collect()
         metrics.ready.set(not await waits_for())
-        return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
+        return Response(metrics.exposed(), media_type=CONTENT_TYPE_LATEST)
 
     app = Starlette(
         routes=[Route("/live", live), Route("/ready", ready), Route("/metrics", exposed)]

@@ -1,9 +1,10 @@
 """The conflicts of memories, for people and programs."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 
-from schemas.base import MemoryId, Record
+from schemas.base import DecisionId, MemoryId, Record, Unit
+from schemas.decisions import Change, Compared, Decision, Verdict
 from schemas.memories import Memory
 from streams.model.neighbours import StoredMemory
 from streams.model.ports import Index
@@ -18,6 +19,17 @@ class Conflict(Record):
     last_seen_at: datetime
 
 
+class Contradicted(Record):
+    """A memory that a decision found contradicted: its id, what it said, and how sure the judge was.
+
+    `text` is None if the memory says something else by now, and `probability` if no judge gave one.
+    """
+
+    memory_id: MemoryId
+    text: str | None
+    probability: Unit | None
+
+
 class KeptMemory(Memory):
     """A memory as it is, with the live memories that contradict it, the last seen first."""
 
@@ -25,6 +37,7 @@ class KeptMemory(Memory):
 
 
 Conflicts = Mapping[MemoryId, tuple[Conflict, ...]]
+Contradictions = Mapping[DecisionId, tuple[Contradicted, ...]]
 
 
 def among(stored: Iterable[StoredMemory]) -> Conflicts:
@@ -48,6 +61,36 @@ async def conflicts_of(index: Index, ids: Sequence[MemoryId]) -> Conflicts:
     named = {identity for i in ids if i in held for identity, _ in held[i].contradicted}
     found = among((held | await index.get(sorted(named - set(held)))).values())
     return {identity: found[identity] for identity in ids if identity in found}
+
+
+async def contradicted_by(
+    index: Callable[[], Awaitable[Index]], decisions: Iterable[Decision]
+) -> Contradictions:
+    """Return what decisions found contradicted, the most similar first, replaced or not.
+
+    `index` is opened only if there is something to look up: that may read a whole log.
+    """
+    found = {
+        one.decision_id: near
+        for one in decisions
+        if isinstance(one, Change)
+        if (near := [n for n in one.evidence.neighbours if n.verdict is Verdict.CONTRADICTS])
+    }
+    ids = sorted({one.memory_id for near in found.values() for one in near})
+    held = await (await index()).get(ids) if ids else {}
+    return {
+        identity: tuple(_contradicted(one, held.get(one.memory_id)) for one in near)
+        for identity, near in found.items()
+    }
+
+
+def _contradicted(near: Compared, now: StoredMemory | None) -> Contradicted:
+    told = near.probabilities
+    return Contradicted(
+        memory_id=near.memory_id,
+        text=now.memory.text if now is not None and now.worded_at <= near.version else None,
+        probability=None if told is None else told.get(Verdict.CONTRADICTS),
+    )
 
 
 def kept(memory: Memory, known: Conflicts) -> KeptMemory:

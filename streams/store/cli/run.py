@@ -69,8 +69,8 @@ def run(
 
     The columns with text, scope, id and time are detected unless an option names them, and printed.
     Columns named like another field of an event fill it; the rest become metadata. Rows that are
-    events are taken as they are. Exports of mem0, redis agent-memory-server, LangMem and Chroma are
-    recognised by their content.
+    events are taken as they are. Exports of memsieve, mem0, redis agent-memory-server, LangMem
+    and Chroma are recognised by their content.
     """
     settings = options.load(
         config,

@@ -1,4 +1,4 @@
-"""Exports of other memory stores: a table of their formats, and the conversion of their rows."""
+"""Exports of memories, ours or another store's: their formats, and the conversion of their rows."""
 
 import json
 import re
@@ -6,7 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from schemas.base import FEW_MAX
 from schemas.codec import Unreadable
+from schemas.events import Remember
+from schemas.memories import Memory
+from streams.model.places import SEEN
 
 Row = Mapping[str, Any]
 
@@ -81,7 +85,40 @@ class _Nested(ExportFormat):
         return super().read({**row, self.text: text, "metadata": told})
 
 
+_SHARED = (Remember.model_fields.keys() & Memory.model_fields.keys()) - {"schema_version"}
+
+
+@dataclass(frozen=True)
+class _Ours(ExportFormat):
+    """Memories as we list and export them: observed when last seen, and counted as before."""
+
+    def read(self, row: Row) -> dict[str, Any]:
+        found = {name: _few(value) for name, value in row.items() if value is not None}
+        count, given = found["observation_count"], found.get("metadata", {})
+        parts = {
+            **{name: value for name, value in found.items() if name in _SHARED},
+            "event_id": found.get(self.id),
+            "occurred_at": _first(self.time, found),
+            "source": next(iter(found.get("sources", ())), None),
+            "metadata": given if count == 1 else {SEEN: count, **given},
+        }
+        return {name: value for name, value in parts.items() if value is not None}
+
+
+def _few(value: object) -> Any:  # noqa: ANN401 - JSON is what it is
+    """Return a value, of a list as many entries as an event may have."""
+    return cast("list[object]", value)[:FEW_MAX] if isinstance(value, list) else value
+
+
 FORMATS = (
+    _Ours(
+        "memsieve",
+        frozenset({"content_key", "observation_count", "last_seen_at"}),
+        text="text",
+        id="id",
+        scope=("scope",),
+        time=("last_seen_at",),
+    ),
     ExportFormat(
         "mem0",
         frozenset({"id", "memory", "created_at"}),

@@ -2,10 +2,20 @@
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
+from importlib import metadata
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.metrics_core import Metric
 
 from schemas.decisions import KINDS, Decision, Insert, Marker, Reason
 from schemas.outcomes import Applied
@@ -24,11 +34,42 @@ class ProcessMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._common: Mapping[str, str] = {}
+        self.build_info = Gauge(
+            "memsieve_build_info",
+            "Always 1; version of memsieve, and policy by which the process decides or consolidates.",
+            ["version", "policy"],
+            registry=self.registry,
+        )
         self.ready = Gauge(
             "memsieve_ready",
             "1 if the process is ready, as /ready answers at that moment, else 0.",
             registry=self.registry,
         )
+
+    def identify(self, *, policy: str = "", log: str = "") -> None:
+        """Tell which process this is. `log`, the topic of decisions, becomes a label of all metrics."""
+        self._common = {"log": log} if log else {}
+        self.build_info.labels(metadata.version("memsieve"), policy).set(1)
+
+    def exposed(self) -> bytes:
+        """Return all metrics in Prometheus's format."""
+        return generate_latest(_Labelled(self.registry, self._common))
+
+
+@dataclass(frozen=True)
+class _Labelled:
+    """A registry whose samples all have these labels, too."""
+
+    registry: CollectorRegistry
+    labels: Mapping[str, str]
+
+    def collect(self) -> Generator[Metric]:
+        for metric in self.registry.collect():
+            metric.samples = [
+                one._replace(labels={**self.labels, **one.labels}) for one in metric.samples
+            ]
+            yield metric
 
 
 class Metrics(ProcessMetrics):

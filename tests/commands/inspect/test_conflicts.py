@@ -72,7 +72,7 @@ def test_two_that_are_both_right_stay_and_are_in_conflict_no_more(memsieve: Mems
     assert kept(memsieve, "--conflicts") == []
 
     assert memsieve("undo", decided["decision_id"], *STORE, "--author", "Ana").code == 0
-    assert [len(one["conflicts"]) for one in kept(memsieve)] == [1, 1]
+    assert [bool(one["conflicts"]) for one in kept(memsieve)] == [True, True]
 
 
 def test_only_two_memories_of_one_scope_are_told_apart(memsieve: Memsieve, tmp_path: Path) -> None:

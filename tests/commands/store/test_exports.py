@@ -30,6 +30,45 @@ def event(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name not in {"kind", "schema_version"}}
 
 
+def test_memories_that_we_listed_or_exported(memsieve: Memsieve, tmp_path: Path) -> None:
+    said = {"text": "Ana likes tea.", "scope": "acme/ana", "event_id": "e1", "source": "ben"}
+    fields = {"occurred_at": MADE, "title": "Tea", "tags": ["taste"], "mood": "calm"}
+    again = {**said, "event_id": "e2", "occurred_at": "2026-03-02T08:00:00Z"}
+    other = {**said, "event_id": "e3", "text": "Bo works in Lisbon.", "occurred_at": MADE}
+    lines = [json.dumps(one) for one in ({**said, **fields}, again, other)]
+    (tmp_path / "facts.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    memsieve("run", "facts.jsonl", "--store", "store")
+    listed = memsieve("memory", "list", "--store", "store", "--json").out
+    (tmp_path / "listed.json").write_text(listed, encoding="utf-8")
+    memsieve("store", "export", "--tenant", "acme", "--out", "all", "--store", "store")
+    kept, seen_once = sorted(json.loads(listed), key=lambda one: one["text"])
+    for path in ("listed.json", "all/memories.jsonl"):
+        name, read = rows(tmp_path / path)
+        tea, lisbon = sorted(read, key=lambda one: one["text"])
+        assert name == "memsieve"
+        assert event(tea) == {
+            "text": "Ana likes tea.",
+            "scope": "acme/ana",
+            "status": "active",
+            "event_id": kept["id"],
+            "occurred_at": "2026-03-02T08:00:00+00:00",
+            "title": "Tea",
+            "tags": ["taste"],
+            "entities": [],
+            "pinned": False,
+            "source": "ben",
+            "metadata": {"seen": 2, "mood": "calm"},
+        }
+        assert (lisbon["event_id"], lisbon["metadata"]) == (seen_once["id"], {})
+        told = memsieve("run", path, "--store", "copy")
+        assert f"{path}: read as an export of memsieve\n" in told.err
+    copy = memsieve("memory", "list", "--store", "copy", "--json").json()
+    same = ("text", "scope", "tags", "sources", "last_seen_at")
+    assert sorted([one[name] for name in same] for one in copy) == sorted(
+        [one[name] for name in same] for one in json.loads(listed)
+    )
+
+
 def test_mem0() -> None:
     name, [first, changed, agents, _] = rows(PEERS / "mem0.json")
     assert name == "mem0"

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from schemas.events import Remember
+from streams.extract.core.looking import ExaminedTurn
 from streams.extract.core.synthesis import Abstention, KnownMemory, Material, RejectedAnswer
 from streams.extract.core.triggers import FiredTrigger, Trigger
 from streams.extract.world.extracting import LlmExtractor
@@ -31,6 +32,7 @@ async def test_an_answer_comes_in_the_form_that_is_asked_for(server: Llama) -> N
     endpoint = Endpoint(server.url, "gemma", api_key=KEY, timeout_seconds=100.0)
     extractor = LlmExtractor(Chat(endpoint, StandingClock()), temperature=0.3)
     fired = (FiredTrigger(Trigger.LONG_RESPONSE, "the world answered much"),)
-    found = await extractor.extract(Material(TURN, fired, known=(KNOWN,)))
+    looked = ExaminedTurn(TURN, fired, heard=(), earlier=(), recalled=frozenset())
+    found = await extractor.extract(Material(looked, known=(KNOWN,)))
     await extractor.close()
     assert isinstance(found, Remember | Abstention | RejectedAnswer), found

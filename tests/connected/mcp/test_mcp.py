@@ -194,6 +194,9 @@ async def test_an_agent_is_told_what_contradicts_what_and_which_is_the_newer(
         eight = await agent.call(
             "remember", scope=ANA, text=EIGHT, occurred_at="2026-03-01T00:00:00Z"
         )
+        [against] = eight["contradicts"]
+        assert (against["memory_id"], against["text"]) == (nine["memory_id"], NINE)
+        assert against["probability"] > 0.8
         told = {
             text: {"memory_id": one["memory_id"], "text": text, "last_seen_at": f"{day}T00:00:00Z"}
             for text, one, day in ((NINE, nine, "2026-03-02"), (EIGHT, eight, "2026-03-01"))

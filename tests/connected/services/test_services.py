@@ -166,6 +166,16 @@ async def test_deduplicator_and_writer_come_to_the_same_memories_as_an_embedded_
         deduplicator.wait_until_ready()
         writer.wait_until_ready()
         assert deduplicator.metric("memsieve_decisions_total", kind="insert") == 8
+        [policy] = [
+            line.split()[-1]
+            for line in deduplicator.events
+            if line.startswith("deciding by policy ")
+        ]
+        log = connection_of(shared).named("memory.decisions")
+        assert deduplicator.metric("memsieve_build_info", policy=policy, log=log) == 1
+        assert writer.metric("memsieve_build_info", policy="", log=log) == 1
+        samples = [one for one in writer.get("/metrics").splitlines() if not one.startswith("#")]
+        assert all(f'log="{log}"' in one for one in samples)
         assert (deduplicator.stop(), writer.stop()) == (0, 0)
     assert shared.json("memory", "list", "--retired") == await memories_of_a_run(
         EXAMPLES, shared, tmp_path

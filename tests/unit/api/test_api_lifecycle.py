@@ -602,6 +602,7 @@ ATTEMPTS: Mapping[Way, Attempt] = {
     ("POST", "/v1/memories/{memory_id}/pin"): _nothing,
     ("POST", "/v1/memories/{memory_id}/unpin"): _nothing,
     ("POST", "/v1/memories/{memory_id}/retire"): _nothing,
+    ("POST", "/v1/memories/{memory_id}/distinct"): lambda held: {"other_id": held.memory},
     ("POST", "/v1/memories/{memory_id}/rate"): lambda _: {"helpful": 1},
     ("POST", "/v1/memories/{memory_id}/forget"): _nothing,
     ("GET", "/v1/decisions"): _nothing,
@@ -813,3 +814,24 @@ async def test_a_conflict_is_told_wherever_a_memory_is_read_until_one_of_them_en
         await world.done("POST", f"{LIST}/{other}/retire")
         assert (await world.done("GET", f"{LIST}/{one}"))["conflicts"] == []
         assert "in conflict" not in (await world.done("POST", RECALL, {"scope": ANA}))["block"]
+
+
+async def test_a_decision_names_what_it_contradicts_as_long_as_that_says_so(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path, index="edge", policy="default-hashing") as world:
+        nine, eight = [await world.add(f"The office opens at {n} am.") for n in (9, 8)]
+        [against] = eight["contradicts"]
+        assert (against["memory_id"], against["text"]) == (nine["memory_id"], nine["memory_text"])
+        assert 0.8 < against["probability"] < 1
+        decisions, one = f"/v1/decisions?scope={ANA}", f"/v1/decisions/{eight['decision_id']}"
+        listed = (await world.done("GET", decisions))["decisions"]
+        assert [told["contradicts"] for told in listed] == [[against], []]
+        assert (await world.done("GET", one))["contradicts"] == [against]
+        many = {"memories": [{"scope": ANA, "text": "The office opens at 7 am."}]}
+        [result] = (await world.done("POST", BATCH, many))["results"]
+        both = {nine["memory_id"], eight["memory_id"]}
+        assert {told["memory_id"] for told in result["outcome"]["contradicts"]} == both
+
+        await world.done("PATCH", f"{LIST}/{nine['memory_id']}", {"text": "The office is in Bonn."})
+        assert (await world.done("GET", one))["contradicts"] == [{**against, "text": None}]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from schemas.events import Remember
 from schemas.memories import Persistence
+from streams.extract.core.looking import ExaminedTurn
 from streams.extract.core.synthesis import (
     ANSWER,
     Abstention,
@@ -54,15 +55,16 @@ ANSWERED: dict[str, Any] = {
 }
 
 
-def material(**fields: Any) -> Material:
-    values: dict[str, Any] = {
+def material(*, retired_max: int = 3, **fields: Any) -> Material:
+    looked: dict[str, Any] = {
         "turn": TURN,
         "fired": (FiredTrigger(Trigger.DEATH, "died in this turn"),),
-        "known": KNOWN,
+        "heard": (),
+        "earlier": (),
         "recalled": recalled_in([TURN]),
         **fields,
     }
-    return Material(**values)
+    return Material(ExaminedTurn(**looked), KNOWN, retired_max)
 
 
 def answer(**fields: Any) -> Remember | Abstention | RejectedAnswer:

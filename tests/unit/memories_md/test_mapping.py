@@ -56,7 +56,10 @@ This belongs to no location.
 
 
 def of_file(text: str, at: datetime = AT) -> list[Remember]:
-    told = (event_of(found, world="coast", at=at, nth=nth) for found, nth in numbered(parse(text)))
+    told = (
+        event_of(found, world="coast", at=at, nth=nth)
+        for found, nth in numbered(entries(parse(text)))
+    )
     return [event for event in told if event is not None]
 
 

@@ -103,7 +103,7 @@ def revised(after: Memory) -> Revise:
 def undone(log: Sequence[Decision], meant: DecisionId, number: int) -> Revise:
     """Return the decision to undo one of these."""
     request = plan(log, meant, Wish("cleo", later(number))).request
-    asked = Case(request, case("", number).source, policy())
+    asked = Case(request, case(NINE.text, number).source, policy())
     return revise(asked, Reason.UNDONE, [Revised(memory=one) for one in request.memories])
 
 
