@@ -349,10 +349,8 @@ def _cheap(policy: Policy) -> Policy:
 
 
 def _told(rate: Proportion) -> str:
-    if rate.value is None or rate.interval is None:
-        return "of none"
-    low, high = rate.interval
-    return f"{rate.value:.1%} ({low:.1%} to {high:.1%}) of {rate.of:,}"
+    shown = rate.told(1)
+    return "of none" if shown is None else f"{shown} of {rate.of:,}"
 
 
 class CachedEmbedder(WrappedEmbedder):
