@@ -1,12 +1,13 @@
 """Commands that read a store: memories, decisions, explain."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, cast
 
 import typer
 from pydantic_core import from_json
 
+from schemas.base import ScopeName
 from schemas.decisions import KINDS, Decision, Marker, Reject
 from schemas.memories import Memory, Standing
 from schemas.outcomes import DeadLetter
@@ -24,6 +25,7 @@ from streams.store.app.reading import (
     LogTarget,
     StoreReader,
     in_order,
+    only_in,
     read,
     reading,
 )
@@ -117,19 +119,28 @@ def explain(
         ),
     ],
     *,
+    scope: options.OneScope = None,
     vectors: options.Vectors = False,
     where: options.ReadOptions,
 ) -> None:
     """Explain a decision: what was compared, and by which rule."""
-    asyncio.run(_explain(where.to_read(), identity, as_json=where.as_json, vectors=vectors))
+    within = only_in(None if scope is None else options.exact(scope))
+    asyncio.run(_explain(where.to_read(), identity, within, as_json=where.as_json, vectors=vectors))
 
 
-async def _explain(source: LogTarget, identity: str, *, as_json: bool, vectors: bool) -> None:
+async def _explain(
+    source: LogTarget,
+    identity: str,
+    within: Callable[[ScopeName], bool],
+    *,
+    as_json: bool,
+    vectors: bool,
+) -> None:
     if not identity:
         raise options.UsageError("ID is empty")
     async with reading(source) as reader:
         try:
-            found = await reader.about(identity)
+            found = await reader.about(identity, within)
         except AmbiguousPrefix as error:
             raise options.UsageError(str(error)) from error
         if found is None:

@@ -35,6 +35,7 @@ from streams.recall.app import loading, recalling
 from streams.recall.app.loading import ShownEntry, Verify
 from streams.store.app.conflicts import Conflict, Contradicted
 from streams.store.app.failures import UnknownId, UsageError
+from streams.store.app.reading import only_in
 
 AUTHOR = "mcp"
 """Who asks for what a tool changes, where the settings name nobody."""
@@ -131,7 +132,16 @@ class Disputing(InScope):
     ] = loading.LIMIT
 
 
-class Explaining(Record):
+class Named(Record):
+    """What a name means in one scope."""
+
+    scope: Annotated[
+        Scope | None,
+        Field(description="Its scope, if several have the name. Default: the only one that has."),
+    ] = None
+
+
+class Explaining(Named):
     """What is to be explained."""
 
     id: Annotated[
@@ -139,7 +149,7 @@ class Explaining(Record):
     ]
 
 
-class OfMemory(Record):
+class OfMemory(Named):
     """Which memory."""
 
     memory_id: Annotated[
@@ -308,20 +318,25 @@ class Call:
         if not self.may(right, scope):
             raise UsageError(f"scope: you may not {right} this scope")
 
-    async def memory_id(self, right: Right, identity: str) -> MemoryId:
-        """Return the memory that an id means in the scopes of who calls. Raises UnknownId."""
+    async def memory_id(self, right: Right, asked: OfMemory) -> MemoryId:
+        """Return the memory that is meant, in the scopes of who calls. Raises UnknownId."""
+        return await self.meant(right, asked.memory_id, asked.scope)
+
+    async def meant(self, right: Right, identity: str, scope: ScopeName | None) -> MemoryId:
+        """Return the memory that an id means, in one scope if it is named, as `memory_id` does."""
         with _of_caller(identity):
-            return await self.store.memory_id(identity, partial(self.may, right))
+            return await self.store.memory_id(identity, only_in(scope, partial(self.may, right)))
 
     async def decision_id(self, right: Right, identity: str) -> DecisionId:
         """Return the decision that an id means in the scopes of who calls. Raises UnknownId."""
         with _of_caller(identity):
             return await self.store.decision_id(identity, partial(self.may, right))
 
-    async def explained(self, identity: str) -> list[str]:
+    async def explained(self, asked: Explaining) -> list[str]:
         """Explain what an id means in the scopes of who calls. Raises UnknownId."""
-        with _of_caller(identity):
-            return await self.store.explain(identity, partial(self.may, "read"))
+        with _of_caller(asked.id):
+            within = only_in(asked.scope, partial(self.may, "read"))
+            return await self.store.explain(asked.id, within)
 
     def wish(self, note: str) -> Wish:
         return self.store.wish(self.author, note)
@@ -356,7 +371,7 @@ class Tool:
         schema.pop("description")
         if fixed is not None and "scope" in schema["properties"]:
             del schema["properties"]["scope"]
-            schema["required"].remove("scope")
+            schema["required"] = [one for one in schema["required"] if one != "scope"]
         return schema
 
     def result(self) -> dict[str, Any] | None:
@@ -413,33 +428,33 @@ async def _conflicts(call: Call, asked: Disputing) -> Disputes:
 
 
 async def _explain(call: Call, asked: Explaining) -> Story:
-    return Story(story=tuple(await call.explained(asked.id)))
+    return Story(story=tuple(await call.explained(asked)))
 
 
 async def _history(call: Call, asked: OfMemory) -> Life:
-    identity = await call.memory_id("read", asked.memory_id)
+    identity = await call.memory_id("read", asked)
     return Life(versions=tuple(map(_version, await call.store.history(identity))))
 
 
 async def _update(call: Call, asked: Updating) -> Decided:
-    identity = await call.memory_id("write", asked.memory_id)
-    said = asked.model_dump(exclude_none=True, exclude={"memory_id"})
+    identity = await call.memory_id("write", asked)
+    said = asked.model_dump(exclude_none=True, exclude={"memory_id", "scope"})
     return _decided(await call.store.update(identity, said))
 
 
 async def _retire(call: Call, asked: Retiring) -> Decided:
-    identity = await call.memory_id("write", asked.memory_id)
+    identity = await call.memory_id("write", asked)
     return _decided(await call.store.retire(identity, call.wish(asked.note), asked.reason))
 
 
 async def _distinct(call: Call, asked: Telling) -> Decided:
-    one = await call.memory_id("write", asked.memory_id)
-    other = await call.memory_id("write", asked.other_id)
+    one = await call.memory_id("write", asked)
+    other = await call.meant("write", asked.other_id, asked.scope)
     return _decided(await call.store.distinct(one, other, call.wish(asked.note)))
 
 
 async def _forget(call: Call, asked: Forgetting) -> Forgotten:
-    wanted = ForgetTarget(memory=await call.memory_id("write", asked.memory_id))
+    wanted = ForgetTarget(memory=await call.memory_id("write", asked))
     forgot = await call.store.forget(wanted, call.wish(asked.note), later=False)
     return Forgotten(memory_ids=forgot.memory_ids, decided_again=forgot.decided_again)
 

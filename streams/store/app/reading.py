@@ -107,6 +107,13 @@ def everywhere(_: ScopeName) -> bool:
     return True
 
 
+def only_in(
+    scope: ScopeName | None, within: Callable[[ScopeName], bool] = everywhere
+) -> Callable[[ScopeName], bool]:
+    """Return what tells whether a scope will do: one scope if it is named, of those `within`."""
+    return within if scope is None else lambda one: one == scope and within(one)
+
+
 class StoreReader:
     """Reads one store or cluster, even while other processes write it."""
 
@@ -472,7 +479,9 @@ def _one_meant(found: Sequence[LogRecord], identity: str) -> MemoryId | None:
                 meant[scope] = own if own in changed else MemoryId(changed[0])
     if len(meant) > 1:
         shown = ", ".join(f"{one} of {scope}" for scope, one in sorted(meant.items())[:5])
-        raise AmbiguousPrefix(f"{identity} names {len(meant):,} memories; give an id: {shown}")
+        raise AmbiguousPrefix(
+            f"{identity} names {len(meant):,} memories; give its scope as well, or an id: {shown}"
+        )
     return next(iter(meant.values()), None)
 
 

@@ -66,7 +66,21 @@ def test_a_memory_is_named_by_its_id_its_name_or_the_id_of_an_event(
     several = memsieve("memory", "history", "home", "--store", "store")
     shown = f"{ana['id']} of acme/ana, {ben['id']} of acme/ben"
     assert (several.code, several.out) == (2, "")
-    assert several.err == f"memsieve: home names 2 memories; give an id: {shown}\n"
+    assert (
+        several.err
+        == f"memsieve: home names 2 memories; give its scope as well, or an id: {shown}\n"
+    )
+    for scope, kept in (("acme/ana", ana), ("acme/ben", ben)):
+        of = ("home", "--scope", scope, "--store", "store")
+        assert memsieve("memory", "history", *of, "--json").json()["memory"]["id"] == kept["id"]
+        assert f"memory     {kept['id']}" in memsieve("explain", *of).out
+        assert kept["id"] in memsieve("memory", "pin", *of).out
+        assert kept["id"] in memsieve("memory", "unpin", *of).out
+    elsewhere = memsieve("memory", "update", ana["id"], "x", "--scope", "acme/ben", *of[3:])
+    assert (elsewhere.code, elsewhere.err) == (
+        5,
+        f"memsieve: no memory in store has the id {ana['id']}\n",
+    )
     assert memsieve("forget", "e3", "--store", "store").code == 0
     told = memsieve("explain", "home", "--store", "store").out
     assert f"memory     {ana['id']}" in told.splitlines()
