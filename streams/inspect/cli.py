@@ -154,17 +154,20 @@ async def _explain(
 
 async def _explain_letter(source: LogTarget, identity: str, place: str, *, as_json: bool) -> None:
     """Tell of the dead letter that has the id, or whose event gave itself that id."""
-    for letter in await letters_of(source):
-        if letter.content.id.startswith(identity) or _event_id(letter) == identity:
-            if as_json:
-                say_json([letter_json(letter)])
-            else:
-                show_letter(letter)
-            return
-    raise options.UnknownId(
-        f"no decision, event, memory or dead letter in {place} has the id {identity}; if it was "
-        "published just now, it may wait to be decided: memsieve check"
-    )
+    letters = await letters_of(source)
+    by_id = {letter.content.id: letter for letter in letters}
+    letter = next((one for one in letters if _event_id(one) == identity), None)
+    if letter is None and any(one.startswith(identity) for one in by_id):
+        letter = options.only(by_id, identity, what="dead letter", place=place)
+    if letter is None:
+        raise options.UnknownId(
+            f"no decision, event, memory or dead letter in {place} has the id {identity}; if it "
+            "was published just now, it may wait to be decided: memsieve check"
+        )
+    if as_json:
+        say_json([letter_json(letter)])
+    else:
+        show_letter(letter)
 
 
 def _event_id(letter: Letter) -> str | None:

@@ -51,6 +51,9 @@ from streams.store.app.failures import UsageError
 from streams.store.app.reading import AmbiguousPrefix, LoggedDecision, StoreReader, everywhere
 from streams.store.app.requests import distinct, request
 
+_ID_LENGTH = 36
+"""The characters of an id: a UUID."""
+
 _Request = TypeVar("_Request", Pin, Rate, Retire)
 
 
@@ -134,6 +137,9 @@ class Lifecycle:
             with _unambiguous(field):
                 known = await self._past.memory_id(identity, within) or known
             held = await index.get([known])
+        if not held and self._past is None and len(identity) != _ID_LENGTH:
+            said = f"no memory has the whole id {identity}; beside a cluster give the whole id"
+            raise DeclinedRequest(DeclineReason.UNKNOWN, said, field)
         if not held:
             raise unknown("memory", identity, field)
         return held[known].memory

@@ -219,7 +219,7 @@ class StoreReader:
             return IdentifiedEntries("memory", named, _entries(await self._of_memories([named])))
         for what, found in by_id.items():
             if found:
-                only = _only(found, identity)
+                only = only_one(found, identity)
                 return IdentifiedEntries(what, only, _entries(found[only]))
         return None
 
@@ -242,7 +242,7 @@ class StoreReader:
         if identity in ids:
             return MemoryId(identity)
         named = _one_meant(records, identity)
-        return named or (MemoryId(_only(ids, identity)) if ids else None)
+        return named or (MemoryId(only_one(ids, identity)) if ids else None)
 
     async def decision_id(
         self, identity: str, within: Callable[[ScopeName], bool] = everywhere
@@ -490,8 +490,11 @@ _BEGINNING_MIN = 6
 none: among a million ids, one begins with six given hexadecimal digits with a chance of 6 %."""
 
 
-def _only(things: Collection[str], beginning: str) -> str:
-    """Return the only id. Raises AmbiguousPrefix if there are several, or the beginning is short."""
+def only_one(things: Collection[str], beginning: str) -> str:
+    """Return the only id that has a beginning. Raises AmbiguousPrefix if several do, or it is short.
+
+    `things` are the ids that have it.
+    """
     if len(beginning) < _BEGINNING_MIN:
         raise AmbiguousPrefix(
             f"{beginning} is no whole id; of an id, write {_BEGINNING_MIN} characters at least"

@@ -15,7 +15,7 @@ from schemas.codec import plain
 from streams.model.scope import lies_in
 from streams.store.app import settings
 from streams.store.app.failures import UnknownId, UsageError
-from streams.store.app.reading import AmbiguousPrefix, LogTarget, StoreReader, only_in
+from streams.store.app.reading import AmbiguousPrefix, LogTarget, StoreReader, only_in, only_one
 from streams.store.app.settings import Settings
 from streams.store.cli.console import note
 from streams.store.flow.past import Bound
@@ -233,13 +233,15 @@ def only(things: Mapping[str, _T], identity: str, *, what: str, place: str) -> _
     """
     if not identity:
         raise UsageError("ID is empty")
-    found = [identity] if identity in things else [i for i in things if i.startswith(identity)]
+    if identity in things:
+        return things[identity]
+    found = [one for one in things if one.startswith(identity)]
     if not found:
         raise UnknownId(f"no {what} in {place} has the id {identity}")
-    if len(found) > 1:
-        shown = ", ".join(sorted(found)[:5])
-        raise UsageError(f"{len(found):,} ids begin with {identity}: {shown}")
-    return things[found[0]]
+    try:
+        return things[only_one(found, identity)]
+    except AmbiguousPrefix as error:
+        raise UsageError(str(error)) from error
 
 
 async def memory_id(reader: StoreReader, identity: str, scope: str | None) -> MemoryId:
