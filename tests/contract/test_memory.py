@@ -191,6 +191,12 @@ class TestMemory:
         with opened(request, tmp_path, "default-hashing") as memory:
             home = memory.add(LYON, scope=ANA)
             memory.update(home.memory_id, PARIS)
+            for same in (PARIS, f" {PARIS} "):
+                with pytest.raises(InvalidRequest, match="says this already; nothing was changed"):
+                    memory.update(home.memory_id, same)
+            memory.update(home.memory_id, PARIS, tags=("home",))
+            assert memory.get(home.memory_id).tags == ("home",)
+            memory.undo(memory.history(home.memory_id)[-1].decision_id)
             assert memory.get(home.memory_id).observation_count == 1
             tea = memory.add(TEA, scope=ANA)
             joined = memory.update(home.memory_id, TEA)

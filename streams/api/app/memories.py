@@ -34,6 +34,7 @@ from streams.api.app.records import (
     correcting,
     version_told,
 )
+from streams.memory.app.lifecycle import require_news
 from streams.memory.app.queueing import EventResult
 from streams.recall.app.loading import Given, Grouping, UnknownMemory
 from streams.store.app.conflicts import KeptMemory
@@ -152,6 +153,7 @@ def _add_one(app: FastAPI, desk: Desk) -> None:
         one replaces it. To reverse the change, undo the first of the decisions.
         """
         memory = await desk.memory(request, "write", memory_id, scope)
+        require_news(memory, correction.text, correction.model_fields_set - {"text"})
         try:
             fresh = correcting(memory, correction, await life.addressing(memory), life.now())
         except ValidationError as error:

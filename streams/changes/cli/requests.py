@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from schemas.decisions import Decision, Marker
 from schemas.events import MEMBERS_MAX, Ended, Event, Pin, Rate, Remember, Retire
 from schemas.memories import Memory
-from streams.changes.app.updating import renewed, renewing, told_after
+from streams.changes.app.updating import renewed, renewing, says_already, told_after
 from streams.changes.core.history import not_live
 from streams.clock.system import SystemClock
 from streams.model.identity import request_id
@@ -58,6 +58,9 @@ def update(
     source = asking.source()
     who = author_of(source.settings, asking.author)
     responses = heard(source, _updated(source, identity, text, who, asking))
+    if isinstance(responses, str):
+        _show([], asking, [f"nothing changed: {responses}"])
+        return
     decided = decisions_of(responses)
     # Why it was decided says nothing here: the text is not compared, and the author is known.
     told = [outcome(one) for one in decided[-1:]]
@@ -204,10 +207,12 @@ def _ask_about(
 
 async def _updated(
     source: LogTarget, identity: str, text: str, who: str, asking: options.OfMemoryOptions
-) -> list[Response]:
-    """Have a live memory say a text; return what was decided."""
+) -> list[Response] | str:
+    """Have a live memory say a text; return what was decided, or that it says so already."""
     async with reading(source) as reader:
         memory = await _live(reader, identity, asking.scope)
+        if same := says_already(memory, text):
+            return same
         at = told_after(memory, SystemClock().now())
         given = {
             "event_id": request_id(memory.scope, "update", who, at, memory.id),

@@ -5,7 +5,7 @@ Authorization is not checked here: the caller has checked the scope of each requ
 
 import base64
 import binascii
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,7 +17,7 @@ from schemas.decisions import Decision, Marker, Reinforce, Reject
 from schemas.events import Ended, Event, Pin, Rate, Remember, Retire
 from schemas.memories import Memory, Standing
 from streams.changes.app.lineages import IncompleteUndo, MemoryLineage, history, planned
-from streams.changes.app.updating import addressing, settling, stands
+from streams.changes.app.updating import addressing, says_already, settling, stands
 from streams.changes.core.history import not_live
 from streams.forget.app.forgetting import (
     ForgetPlans,
@@ -462,6 +462,13 @@ def require_free(memory: Memory) -> None:
         raise DeclinedRequest(
             DeclineReason.CONFLICT, f"memory {memory.id} is pinned; unpin it first", "memory_id"
         )
+
+
+def require_news(memory: Memory, text: str, others: Collection[str]) -> None:
+    """Raise DeclinedRequest if an update would change nothing; `others` are its other fields."""
+    if same := says_already(memory, text, others):
+        said = f"text: {same}; nothing was changed"
+        raise DeclinedRequest(DeclineReason.CONFLICT, said, "text")
 
 
 def scope_of(decision: Decision) -> ScopeName | None:

@@ -39,6 +39,15 @@ def test_the_new_text_stands_and_the_old_one_is_in_the_history(
     assert texts_after(memsieve, told.out.splitlines()[1]) == {OLD}
 
 
+@pytest.mark.parametrize("text", [OLD, "Ana  lives in Lyon. "])
+def test_the_text_that_it_has_already_changes_nothing(
+    memsieve: Memsieve, identity: str, text: str
+) -> None:
+    told = memsieve("memory", "update", identity, text, "--store", "store")
+    assert (told.code, told.out) == (0, f"nothing changed: memory {identity} says this already\n")
+    assert len(memsieve("decisions", "--store", "store", "--json").json()) == 1
+
+
 def test_a_memory_that_its_producer_named_keeps_its_id(memsieve: Memsieve, tmp_path: Path) -> None:
     named = '{"scope": "acme/ana", "text": "Ana lives in Lyon.", "memory_id": "home"}\n'
     (tmp_path / "named.jsonl").write_text(named, encoding="utf-8")
