@@ -15,7 +15,7 @@ from schemas.decisions import Decision, Ignore, Reason, Reject
 from schemas.events import Ended, Event, Pin, Rate, Remember, Retire
 from schemas.memories import Memory
 from streams.changes.app.lineages import history, undo
-from streams.changes.app.updating import renewed, renewing, told_after, unpinned
+from streams.changes.app.updating import renewed, renewing, says_already, told_after, unpinned
 from streams.changes.core.history import not_live
 from streams.clock.system import SystemClock
 from streams.dead_letters.app import why_set_aside
@@ -375,6 +375,8 @@ class MemoryStore:
     async def _update(self, identity: str, said: Mapping[str, object]) -> ExplainedDecision:
         async with self._changing() as held:
             memory = await self._live(identity)
+            if same := says_already(memory, said["text"], said.keys() - {"text"}):
+                raise UsageError(f"text: {same}; nothing was changed", "text")
             at = {"occurred_at": told_after(memory, SystemClock().now())}
             dated = {} if "occurred_at" in said else at
 

@@ -487,4 +487,8 @@ async def test_beside_a_cluster_it_is_told_what_is_not_decided_yet_and_what_is_n
             told = problem(await http.request(method, path))
             assert told["status"] == 501, path
             assert "use the command of memsieve with --kafka" in told["detail"]
+        for name in (identity(1)[:8], "home"):
+            told = problem(await http.get(f"/v1/memories/{name}"))
+            assert (told["status"], told["field"]) == (404, "memory_id")
+            assert told["detail"].endswith("; beside a cluster give the whole id")
     assert len(world.published) == len(kinds)
