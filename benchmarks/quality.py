@@ -225,7 +225,7 @@ def _point(results: Results, name: str, rows: Sequence[EvaluatedRow], goals: Goa
         of = [row for row in rows if Truth(row.label) in truths]
         if of:
             ours = measured(rows, "ours").rates[f"{what}_rate"]
-            unseen = [row for row in of if not in_first_half(row.event, row.memory)]
+            unseen = [row for row in of if not _is_fitted(row)]
             figure = Figure(
                 f"{name}: {what}",
                 _told(ours),
@@ -244,9 +244,7 @@ def _point(results: Results, name: str, rows: Sequence[EvaluatedRow], goals: Goa
 
 def _best(rows: Sequence[EvaluatedRow]) -> float:
     """Return the lowest cosine threshold that hides at most 1 % of the facts of one half."""
-    apart = [
-        row for row in rows if Truth(row.label) in APART and in_first_half(row.event, row.memory)
-    ]
+    apart = [row for row in rows if Truth(row.label) in APART and _is_fitted(row)]
     hidden = (
         (step / 100, _above(apart, _cosine, step / 100).value or 0.0) for step in range(50, 101)
     )
@@ -273,6 +271,10 @@ def _ranking(results: Results, rows: Sequence[EvaluatedRow]) -> None:
     results.figures.append(Figure(title, strict[0], strict[1], goal="≥ 50 %"))
 
 
+def _is_fitted(row: EvaluatedRow) -> bool:
+    return in_first_half(row.given.event.text, row.memory)
+
+
 def _judged(row: EvaluatedRow) -> float:
     return 0.0 if row.score is None else row.score
 
@@ -283,8 +285,8 @@ def _cosine(row: EvaluatedRow) -> float:
 
 def _strict(rows: Sequence[EvaluatedRow], by: Ranked) -> str:
     """Choose a threshold on one half; describe its result on the other."""
-    chosen = [row for row in rows if in_first_half(row.event, row.memory)]
-    other = [row for row in rows if not in_first_half(row.event, row.memory)]
+    chosen = [row for row in rows if _is_fitted(row)]
+    other = [row for row in rows if not _is_fitted(row)]
     bounds = sorted({by(row) for row in chosen} | {2.0})
     threshold = next(bound for bound in bounds if _allowed(chosen, by, bound))
     natural, near_miss = (_above(_two(other, sets), by, threshold) for sets in (NATURAL, NEAR_MISS))
@@ -301,7 +303,7 @@ def _allowed(rows: Sequence[EvaluatedRow], by: Ranked, threshold: float) -> bool
 
 
 def _two(rows: Sequence[EvaluatedRow], sets: set[str]) -> list[EvaluatedRow]:
-    return [row for row in rows if row.one is False and row.set in sets]
+    return [row for row in rows if row.one is False and row.given.set in sets]
 
 
 def _above(rows: Sequence[EvaluatedRow], by: Ranked, threshold: float) -> Proportion:
@@ -463,7 +465,7 @@ def _json(results: Results, date: str) -> str:
 def _groups(made: Evaluation) -> dict[str, Any]:
     return {
         "overall": both(made.rows),
-        "sets": {name: both(rows) for name, rows in made.by(lambda row: row.set).items()},
+        "sets": {name: both(rows) for name, rows in made.by("set").items()},
     }
 
 

@@ -114,7 +114,7 @@ class Answer(Record):
     def text(self) -> str:
         """What it says, in words."""
         older, newer = self.older.memory_id, self.newer.memory_id
-        return f"{self.author}: memory {newer} is to memory {older}: {self.verdict}"
+        return f"{self.author} answers {self.verdict}: memory {newer} is that to memory {older}"
 
 
 MEMBERS_MAX = 64

@@ -2,8 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import asdict
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +12,6 @@ import typer
 from schemas.codec import EVENT
 from schemas.events import Remember
 from schemas.memories import Memory
-from schemas.outcomes import DeadLetter
 from streams.clock.system import SystemClock
 from streams.extract.app import opening
 from streams.extract.app.extracting import Extraction, ExtractionCounts
@@ -99,12 +98,13 @@ def extract(
         known = asyncio.run(_memories(settings)) if store is not None else []
         with ExitStack() as stack:
             output = _output(stack, out, rejects)
-            notes = Notes(known, output.events, settings.extraction.known_max)
+            notes = Notes(known, output.taken_before(), settings.extraction.known_max)
             asks = settings.extraction.llm
             asked = opening.llm_extractor(settings, SystemClock()) if asks else None
             extraction = Extraction(settings.extraction, notes, model=asked, scope=wanted)
             counts = asyncio.run(_take(source, extraction, output))
-            rejected = output.rejected
+        if output.aside is not None and counts.refused:
+            rejected = output.aside.path
         if as_json:
             say_object({**asdict(counts), "rejects": rejected and str(rejected)})
     if not as_json:
@@ -153,6 +153,8 @@ async def _take(source: FileSource, extraction: Extraction, output: "_Output") -
                 taken = await extraction.take(source, line)
                 counts.add(taken)
                 output.write(taken)
+                if taken.letter is not None and counts.refused <= _REFUSED_SHOWN:
+                    note(f"set aside: {taken.letter.origin}: {taken.letter.error}")
                 meter.reach(counts.turns, _about(source, counts.turns))
     finally:
         await extraction.close()
@@ -165,40 +167,24 @@ def _about(source: FileSource, turns: int) -> int:
     return round(turns * place.total / place.done) if place.total and place.done else 0
 
 
+@dataclass(frozen=True)
 class _Output:
-    """Where events and what was set aside go, turn by turn."""
+    """Where events and what is set aside go: events without `lines` to standard output."""
 
-    def __init__(self, lines: EventLines | None, aside: DeadLetterFile | None) -> None:
-        self._lines = lines
-        self._aside = aside
-        self._refused = 0
+    lines: EventLines | None
+    aside: DeadLetterFile | None
 
-    @property
-    def events(self) -> list[Remember]:
-        """What was taken before."""
-        if self._lines is None:
-            return []
-        return [event for event in self._lines.events if isinstance(event, Remember)]
-
-    @property
-    def rejected(self) -> Path | None:
-        """Where that lies what was set aside; None where nothing was, or nobody keeps it."""
-        return self._aside.path if self._aside is not None and self._refused else None
+    def taken_before(self) -> list[Remember]:
+        events = () if self.lines is None else self.lines.events
+        return [event for event in events if isinstance(event, Remember)]
 
     def write(self, taken: TurnResult) -> None:
-        if taken.events and self._lines is not None:
-            self._lines.append(taken.events)
+        if taken.events and self.lines is not None:
+            self.lines.append(taken.events)
         elif taken.events:
             say_bytes(b"".join(EVENT.encode(event) + b"\n" for event in taken.events))
-        if taken.letter is not None:
-            self._set_aside(taken.letter)
-
-    def _set_aside(self, letter: DeadLetter) -> None:
-        self._refused += 1
-        if self._refused <= _REFUSED_SHOWN:
-            note(f"set aside: {letter.origin}: {letter.error}")
-        if self._aside is not None:
-            self._aside.add(letter)
+        if taken.letter is not None and self.aside is not None:
+            self.aside.add(taken.letter)
 
 
 def _output(stack: ExitStack, out: str, rejects: Path | None) -> _Output:
@@ -206,7 +192,7 @@ def _output(stack: ExitStack, out: str, rejects: Path | None) -> _Output:
         return _Output(None, None if rejects is None else DeadLetterFile(rejects))
     if out.endswith(".gz"):
         raise UsageError(f"--out {out}: events are appended uncompressed; name it without .gz")
-    lines = stack.enter_context(EventLines(Path(out)))
+    lines = stack.enter_context(closing(EventLines(Path(out))))
     return _Output(lines, DeadLetterFile(rejects or Path(f"{out}.rejects.jsonl")))
 
 

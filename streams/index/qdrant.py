@@ -54,6 +54,7 @@ from streams.model.ports import (
     NoStore,
     PartitionLevel,
     Query,
+    Transient,
     Unreachable,
 )
 
@@ -128,6 +129,7 @@ class QdrantIndex:
         self._place = place
         self._name = name
         self._dimension = dimension
+        self._opened = False
 
     @property
     def name(self) -> str:
@@ -138,14 +140,16 @@ class QdrantIndex:
         """Check the server, and create the collection if it does not exist.
 
         Raises NoServer if the server is too old or refuses the request, NoStore if the collection
-        was made for something else, Unreachable if there is no answer.
+        was made for something else, Unreachable if there is no answer. A collection that is lost
+        later is created again, and the call that finds it gone raises Transient.
         """
         await self._require_version()
         if await self._found() is None:
             await self._create(f"{self._name}.1")
             with suppress(_AlreadyThere):
-                await self._ask(lambda: self._point_alias_to(f"{self._name}.1"))
+                await self._repeated(lambda: self._point_alias_to(f"{self._name}.1"))
         await self._make_whole()
+        self._opened = True
 
     async def beside(self) -> "QdrantIndex":
         """Return a second collection, to be filled and then put in place of the current one.
@@ -186,7 +190,7 @@ class QdrantIndex:
         for field, schema in _INDEXES.items():
             if field not in found.payload_schema:
                 create = partial(self._client.create_payload_index, self._name, field, schema)
-                await self._ask(partial(create, wait=True))
+                await self._repeated(partial(create, wait=True))
 
     async def check(self) -> models.CollectionInfo:
         """Return the collection's description; change nothing. Raises like `open`."""
@@ -194,7 +198,7 @@ class QdrantIndex:
         return await self._fitting()
 
     async def _fitting(self) -> models.CollectionInfo:
-        found = await self._ask(lambda: self._client.get_collection(self._name))
+        found = await self._repeated(lambda: self._client.get_collection(self._name))
         made = found.config.params.vectors
         fits = (
             isinstance(made, models.VectorParams)
@@ -354,7 +358,7 @@ class QdrantIndex:
 
     async def _require_version(self) -> None:
         try:
-            found = (await self._ask(self._client.info)).version
+            found = (await self._repeated(self._client.info)).version
         except _Misunderstood as error:
             raise NoServer(
                 f"the server at {self._place} is not Qdrant: check qdrant.url"
@@ -366,8 +370,8 @@ class QdrantIndex:
 
     async def _found(self) -> models.CollectionInfo | None:
         try:
-            return await self._ask(lambda: self._client.get_collection(self._name))
-        except NoStore:
+            return await self._repeated(lambda: self._client.get_collection(self._name))
+        except _Gone:
             return None
 
     async def _create(self, collection: str) -> None:
@@ -385,7 +389,7 @@ class QdrantIndex:
             ),
         )
         with suppress(_AlreadyThere):
-            await self._ask(create)
+            await self._repeated(create)
 
     async def _point_alias_to(self, collection: str, *, instead: bool = False) -> None:
         """Point the alias to a collection, in one step if it pointed to another."""
@@ -398,6 +402,18 @@ class QdrantIndex:
         await self._client.update_collection_aliases(operations)
 
     async def _ask(self, call: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Query the server. If an opened collection is gone, create it for those who refill it."""
+        try:
+            return await self._repeated(call)
+        except _Gone as error:
+            if not self._opened:
+                raise
+            await self.open()
+            raise Transient(
+                f"collection {self._name} of Qdrant was gone: the writer refills it from the log"
+            ) from error
+
+    async def _repeated(self, call: Callable[[], Awaitable[Answer]]) -> Answer:
         """Query the server; retry if a connection broke. Every call may be repeated."""
         for attempt in range(1, _ATTEMPTS):
             try:
@@ -430,7 +446,7 @@ class QdrantIndex:
             return NoServer(f"Qdrant rejects us ({reason}): check qdrant.api_key")
         if status == _NOT_FOUND:
             return _Gone(
-                f"collection {self._name} of Qdrant is gone: start memsieve again, and the writer "
+                f"collection {self._name} of Qdrant is gone: start memsieve service writer, which "
                 "rebuilds it from the log"
             )
         if status == _CONFLICT:

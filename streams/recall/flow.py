@@ -56,7 +56,7 @@ class Bounds:
 
     It fetches at most `candidates_max` memories and judges at most `pairs_max` of their pairs, the
     nearest ones not judged before; unjudged pairs stay apart. `kept_max` verdicts, and as many
-    texts, are cached for later searches.
+    texts of a model, are cached for later searches.
     """
 
     candidates_max: int
@@ -123,7 +123,6 @@ class Loader:
         self._bounds = bounds
         self._merging = Merging(judging.readings, judging.wording)
         self._judgements = _Kept[tuple[_Versions, Verify], Judgement](bounds.kept_max)
-        self._texts = _Kept[_Versions, EntryText](bounds.kept_max)
         self._wordings = _Kept[_Versions, EntryText](bounds.kept_max)
 
     async def load(self, index: Index, embedder: Embedder, wanted: ScopeSearch) -> LoadedEntries:
@@ -201,7 +200,9 @@ class Loader:
             for (newer, older), judgement in zip(pairs, known, strict=True)
             if judgement is not None
         ]
-        told = partial(self._told, characters_max=rules.merge.characters_max)
+        told = partial(
+            tell, readings=self._judging.readings, characters_max=rules.merge.characters_max
+        )
         return LoadedEntries(
             entries=entries(found, relations, rules, told),
             found=len(found),
@@ -221,15 +222,6 @@ class Loader:
             shown = [entry for entry, _ in worded]
             degraded = _each_once((*degraded, *(silent for _, silent in worded if silent)))
         return replace(made, entries=shown, degraded=degraded)
-
-    def _told(self, memories: Sequence[Memory], *, characters_max: int) -> EntryText | None:
-        key = _versions(memories)
-        made = self._texts.get(key)
-        if made is None:
-            made = tell(memories, self._judging.readings, characters_max=characters_max)
-            if made is not None:
-                self._texts.keep(key, made)
-        return made
 
     async def _worded(
         self, entry: FactEntry, scope: ScopeName, rule: MergeRule

@@ -54,8 +54,7 @@ def _add_adding(app: FastAPI, desk: Desk) -> None:
     async def add(fresh: Fresh, request: Request, response: Response) -> Outcome:
         """Add a memory; the answer has the decision, its reason and the resulting memory."""
         told = await life.deciding.decide([desk.event(request, fresh)])
-        changes = await _all(desk, told, response)
-        return changes.decisions[0]
+        return (await _all(desk, told, response)).decisions[0]
 
     @app.post("/v1/memories/batch", summary="Add many")
     async def add_many(given: Batch, request: Request) -> Results:

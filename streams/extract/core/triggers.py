@@ -29,7 +29,6 @@ class Trigger(StrEnum):
     CORRECTION = "correction"
 
 
-ALL_TRIGGERS = frozenset(Trigger)
 RESPONSE_CHARACTERS = 100
 
 
@@ -40,7 +39,7 @@ class TriggerRules:
     `response_characters`: a longer answer from a world counts as long.
     """
 
-    on: frozenset[Trigger] = ALL_TRIGGERS
+    on: frozenset[Trigger] = frozenset(Trigger)
     response_characters: int = RESPONSE_CHARACTERS
 
 

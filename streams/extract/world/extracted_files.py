@@ -3,7 +3,6 @@
 import fcntl
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
 
 from schemas.codec import DEAD_LETTER, EVENT, Unreadable
 from schemas.events import Event
@@ -37,12 +36,6 @@ class EventLines:
 
     def close(self) -> None:
         self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _read(self, path: Path) -> list[Event]:
         self._file.seek(0)

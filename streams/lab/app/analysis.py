@@ -148,14 +148,7 @@ def _health(history: LogStatistics) -> dict[str, Any]:
 
 
 def _removal(removal: Removal) -> dict[str, Any]:
-    return {
-        "memories_before": removal.events,
-        "memories_after": removal.live,
-        "removed_count": removal.removed,
-        "removal_rate": rounded(removal.removal_rate),
-        "merge_rate": rounded(removal.merge_rate),
-        "status": removal.status,
-    }
+    return {**removal.as_json(), "merge_rate": rounded(removal.merge_rate)}
 
 
 def _chains(chains: Supersession) -> dict[str, Any]:

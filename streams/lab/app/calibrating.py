@@ -9,7 +9,7 @@ from typing import Any
 from streams.lab.app.evaluated import Measures, measured
 from streams.lab.app.evaluation import evaluate
 from streams.lab.app.labelled import LabelledPair, LabelledRows, Unmeasurable, pair_of
-from streams.lab.core.calibration import Fit, TooFewPairs, fit, fitted, sample
+from streams.lab.core.calibration import TooFewPairs, fit, fitted, sample
 from streams.lab.core.grading import Truth
 from streams.lab.core.measures import Proportion
 from streams.model.embedding import base_model
@@ -30,7 +30,6 @@ class CalibrationResult:
     """A fitted policy, and its measures on each half of the pairs."""
 
     policy: Policy
-    fit: Fit
     fitted: Measures
     other: Measures
 
@@ -84,7 +83,7 @@ async def calibrate(
         made = await evaluate(LabelledRows(pairs=half), policy, known, done)
         results.append(measured(made.rows, "ours"))
     _require(results[0].rates["hidden_rate"], wanted)
-    return CalibrationResult(policy, found, *results)
+    return CalibrationResult(policy, *results)
 
 
 def in_first_half(event: str, memory: str) -> bool:

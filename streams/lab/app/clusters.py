@@ -80,7 +80,9 @@ class Clusters:
         if not isinstance(decision, Ignore):
             facts = self._facts_after(one, decision)
             fold(self._state, decision)
-            self._state_facts(one.event.scope, decision.memory.id, facts)
+            self._facts[decision.memory.id] = facts
+            for fact in facts:
+                self._stated.setdefault((one.event.scope, fact), set()).add(decision.memory.id)
 
     def rows(self) -> list[EvaluatedRow]:
         """Return the rows, each in the cluster of the live memory that stands for it at the end."""
@@ -100,12 +102,8 @@ class Clusters:
         targets = self._targets(decision)
         shown = targets or ([self._state[compared.memory_id].memory] if compared else [])
         return EvaluatedRow(
-            place=one.place,
-            id=one.id,
-            set=one.set,
-            kind=one.kind,
+            given=one,
             label=one.fact,
-            event=one.event.text,
             memory=shown[0].text if shown else "",
             decision=decision.kind,
             reason=decision.evidence.reason.value,
@@ -159,8 +157,3 @@ class Clusters:
             if made.memory_stands:
                 stated |= self._facts[memory.id]
         return frozenset(stated | {one.fact} if event_stands else stated)
-
-    def _state_facts(self, scope: ScopeName, identity: MemoryId, facts: frozenset[str]) -> None:
-        self._facts[identity] = facts
-        for fact in facts:
-            self._stated.setdefault((scope, fact), set()).add(identity)

@@ -1,11 +1,13 @@
 """The result of an evaluation: its rows, and the measures over any subset of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from schemas.base import PolicyId
 from schemas.decisions import Compared, Composition
+from streams.consolidate.core.redundancy import DECIMALS
+from streams.lab.app.labelled import LabelledRow
 from streams.lab.core.grading import Grade
 from streams.lab.core.measures import BCubed, Proportion, auc, b_cubed, rate
 from streams.model.verdict import vetoed
@@ -13,7 +15,6 @@ from streams.model.verdict import vetoed
 Way = Literal["ours", "cosine"]
 """How rows were decided on: by the policy, or by a threshold on cosine similarity alone."""
 
-_DECIMALS = 4
 DURATION_HEALTHY_SECONDS = 30.0
 DURATION_ALERT_SECONDS = 60.0
 """Per 1,000 events; slower than the alert points to broken batching or a broken index."""
@@ -38,12 +39,8 @@ class EvaluatedRow:
     composed.
     """
 
-    place: str
-    id: str
-    set: str
-    kind: str
+    given: LabelledRow
     label: str
-    event: str
     memory: str
     decision: str
     reason: str
@@ -72,12 +69,12 @@ class EvaluatedRow:
         """Return the row for programs, with stable keys."""
         near = None if self.compared is None else self.compared.model_dump(mode="json")
         return {
-            "place": self.place,
-            "id": self.id,
-            "set": self.set,
-            "kind": self.kind,
+            "place": self.given.place,
+            "id": self.given.id,
+            "set": self.given.set,
+            "kind": self.given.kind,
             "label": self.label,
-            "a": self.event,
+            "a": self.given.event.text,
             "b": self.memory,
             "decision": self.decision,
             "reason": self.reason,
@@ -153,12 +150,12 @@ class Evaluation:
     rows: list[EvaluatedRow] = field(default_factory=list[EvaluatedRow])
     growth: StreamGrowth | None = None
 
-    def by(self, name: Callable[[EvaluatedRow], str]) -> dict[str, list[EvaluatedRow]]:
-        """Return the rows grouped by name, without those whose name is empty."""
+    def by(self, column: Literal["set", "kind"]) -> dict[str, list[EvaluatedRow]]:
+        """Return the rows grouped by a column, without those in which it is empty."""
         groups: dict[str, list[EvaluatedRow]] = {}
         for row in self.rows:
-            if name(row):
-                groups.setdefault(name(row), []).append(row)
+            if name := getattr(row.given, column):
+                groups.setdefault(name, []).append(row)
         return dict(sorted(groups.items()))
 
     def as_json(self) -> dict[str, Any]:
@@ -173,8 +170,8 @@ class Evaluation:
                 "rejected": self.rejected,
             },
             "overall": both(self.rows),
-            "sets": {name: both(rows) for name, rows in self.by(lambda row: row.set).items()},
-            "kinds": {name: both(rows) for name, rows in self.by(lambda row: row.kind).items()},
+            "sets": {name: both(rows) for name, rows in self.by("set").items()},
+            "kinds": {name: both(rows) for name, rows in self.by("kind").items()},
             "stream": None if self.growth is None else self.growth.as_json(),
         }
 
@@ -245,4 +242,4 @@ def _duration(seconds_per_1000: float) -> str:
 
 def rounded(number: float | None) -> float | None:
     """Round a measure as it is told to programs."""
-    return None if number is None else round(number, _DECIMALS)
+    return None if number is None else round(number, DECIMALS)

@@ -13,7 +13,6 @@ from streams.lab.core.grading import (
     DUPLICATES,
     KEPT,
     SAYS_MORE,
-    Truth,
     asks,
     dropped,
     grade,
@@ -90,12 +89,8 @@ async def _row(
     cosine = dropped(pair.event.text, memory.text) if near_enough else KEPT
     compared = decision.evidence.neighbours[0] if decision.evidence.neighbours else None
     return EvaluatedRow(
-        place=pair.place,
-        id=pair.id,
-        set=pair.set,
-        kind=pair.kind,
+        given=pair,
         label=pair.truth.value,
-        event=pair.event.text,
         memory=pair.memory.text,
         decision=decision.kind,
         reason=decision.evidence.reason.value,
@@ -103,7 +98,7 @@ async def _row(
         similarity=near,
         compared=compared,
         score=_score(decision, compared),
-        one=_one(pair.truth),
+        one=None if pair.truth in SAYS_MORE else pair.truth in DUPLICATES,
         review=asks(decision),
         ours=grade(pair.truth, ours),
         cosine=grade(pair.truth, cosine),
@@ -117,10 +112,6 @@ def _score(decision: Change | Ignore, compared: Compared | None) -> float | None
     if decision.evidence.reason is Reason.SAME_CONTENT:
         return 1.0
     return None if compared is None else score(compared)
-
-
-def _one(truth: Truth) -> bool | None:
-    return None if truth in SAYS_MORE else truth in DUPLICATES
 
 
 def _items(pair: LabelledPair, *, ours: bool, cosine: bool) -> tuple[Item, ...]:

@@ -33,34 +33,35 @@ class Unmeasurable(ValueError):
 
 
 @dataclass(frozen=True)
-class LabelledPair:
+class LabelledRow:
+    """An event whose decision is graded: where its row stands, and what it is grouped by."""
+
+    place: str
+    id: str
+    set: str
+    kind: str
+    event: Remember
+
+
+@dataclass(frozen=True)
+class LabelledPair(LabelledRow):
     """A new event, the event that made a stored memory, and the true relation of the two.
 
     Both are in a scope that no other pair uses.
     """
 
-    place: str
-    id: str
-    set: str
-    kind: str
     truth: Truth
-    event: Remember
     memory: Remember
 
 
 @dataclass(frozen=True)
-class LabelledEvent:
+class LabelledEvent(LabelledRow):
     """An event of a stream; the events of a cluster state the same fact.
 
     Without a cluster it is decided on, but not measured.
     """
 
-    place: str
-    id: str
-    set: str
-    kind: str
     cluster: str | None
-    event: Remember
 
     @property
     def fact(self) -> str:
@@ -104,7 +105,7 @@ def read(sources: Sequence[FileSource], limit: int | None = None) -> LabelledRow
 
 def _take(found: LabelledRows, line: SourceLine, source: FileSource) -> None:
     place = f"{source.place}:{line.number}"
-    row = line.row
+    row, set_ = line.row, PurePath(source.name).stem
     if isinstance(row, Poison):
         raise Unmeasurable(f"{place}: {row}")
     if "a" in row or "b" in row or "label" in row:
@@ -112,10 +113,8 @@ def _take(found: LabelledRows, line: SourceLine, source: FileSource) -> None:
         if truth is None:
             found.skipped += 1
         else:
-            set_ = PurePath(source.name).stem
             found.pairs.append(pair_of(row, truth, place=place, set_=set_, number=found.read))
     elif "cluster" in row:
-        set_ = PurePath(source.name).stem
         found.stream.append(_member(row, place, set_, found.read))
         found.skipped += row["cluster"] is None
     else:

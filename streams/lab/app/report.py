@@ -1,6 +1,6 @@
 """The HTML report of an evaluation: one self-contained file. It needs the extra `lab`."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from html import escape
 
@@ -13,6 +13,8 @@ _WORST_MAX = 50
 _POINTS_MAX = 400
 _KINDS = kinds_of(Change | Ignore)
 _INSERT = kind_of(Insert)
+_ERRORS = ("lost", "hidden", "kept twice")
+"""By their gravity."""
 _RATES = {
     "found_rate": "Found: one fact, one memory",
     "hidden_rate": "Hidden: of two facts one is a wording of the other",
@@ -42,8 +44,8 @@ def page(made: Evaluation) -> str:
         _intervals(made.rows, made.threshold),
         _figure(_precision_recall(made.rows, made.threshold), "Precision and recall of one fact."),
         _figure(_similarities(made.rows), "How similar the rows of each label are."),
-        _groups("Set", made.by(lambda row: row.set)),
-        _groups("Kind", made.by(lambda row: row.kind)),
+        _groups("Set", made.by("set")),
+        _groups("Kind", made.by("kind")),
         _confusion(made.rows),
         _worst(made.rows),
     ]
@@ -134,9 +136,9 @@ def _groups(title: str, groups: dict[str, list[EvaluatedRow]]) -> str:
 
 def _confusion(rows: Sequence[EvaluatedRow]) -> str:
     """Count the decisions for each kind of difference, or for each set if rows have no kind."""
-    counts: dict[tuple[str, str], Counter[str]] = {}
+    counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for row in rows:
-        counts.setdefault((row.kind or row.set, _truth(row)), Counter())[row.decision] += 1
+        counts[row.given.kind or row.given.set, _truth(row)][row.decision] += 1
     body = [
         [kind, truth, *(f"{counts[kind, truth][decision]:,}" for decision in _KINDS)]
         for kind, truth in sorted(counts)
@@ -150,27 +152,27 @@ def _truth(row: EvaluatedRow) -> str:
 
 def _worst(rows: Sequence[EvaluatedRow]) -> str:
     """List the errors by gravity, those that lost a text first, then by similarity."""
-    wrong = [row for row in rows if _gravity(row)]
-    wrong.sort(key=lambda row: (-_gravity(row), -(row.similarity or 0.0)))
+    wrong = [row for row in rows if _error(row)]
+    wrong.sort(key=lambda row: (_ERRORS.index(_error(row)), -(row.similarity or 0.0)))
     body: list[list[str]] = []
     for row in wrong[:_WORST_MAX]:
         then = "" if row.decision == _INSERT else row.result  # else it is just the event
-        body.append([_error(row), row.label, row.event, row.memory, _why(row), then, row.place])
+        said = [row.given.event.text, row.memory, _why(row), then]
+        body.append([_error(row), row.label, *said, row.given.place])
     rest = len(wrong) - _WORST_MAX
     more = f"<p class=dim>and {rest:,} more</p>" if rest > 0 else ""
     heads = ["error", "label", "new", "stored", "decided", "then says", "row"]
     return f"<h2>Worst errors first</h2>{_table(heads, body)}{more}"
 
 
-def _gravity(row: EvaluatedRow) -> int:
+def _error(row: EvaluatedRow) -> str:
+    """Return the gravest error of a decision; "" if there is none."""
     grade = row.ours
     if grade.lost:
-        return 3
-    return 2 if grade.hidden else int(bool(grade.kept_twice))
-
-
-def _error(row: EvaluatedRow) -> str:
-    return {3: "lost", 2: "hidden", 1: "kept twice"}[_gravity(row)]
+        return "lost"
+    if grade.hidden:
+        return "hidden"
+    return "kept twice" if grade.kept_twice else ""
 
 
 def _why(row: EvaluatedRow) -> str:

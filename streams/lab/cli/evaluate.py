@@ -124,8 +124,8 @@ def _show(made: Evaluation) -> None:
             f"{number(told['memories_before'], 'event')} became {number(told['memories_after'], 'memory', 'memories')}, in "
             f"{made.growth.seconds:,.1f} s ({told['duration']})"
         )
-    _show_groups("set", made.by(lambda row: row.set))
-    _show_groups("kind", made.by(lambda row: row.kind))
+    _show_groups("set", made.by("set"))
+    _show_groups("kind", made.by("kind"))
 
 
 def _show_groups(name: str, groups: dict[str, list[EvaluatedRow]]) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 from schemas.base import EventId, ModelId, PolicyId
 from schemas.codec import Unreadable
 from schemas.events import Remember
+from streams.consolidate.core.redundancy import DECIMALS
 from streams.memories_md.core.checking import problems
 from streams.memories_md.core.entries import (
     Document,
@@ -40,7 +41,6 @@ from streams.store.app.policies import with_bands
 PASSES_MIN = 2
 """How often each entry is decided on at least: among identical wordings, then among all."""
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
-_DECIMALS = 4
 
 
 @dataclass(frozen=True)
@@ -281,4 +281,4 @@ def _member(gone: ReplacedEntry, now: str) -> dict[str, Any]:
 
 
 def _reduction(before: int, after: int) -> float | None:
-    return round(1 - after / before, _DECIMALS) if before else None
+    return round(1 - after / before, DECIMALS) if before else None

@@ -245,8 +245,7 @@ class _Keeper:
         place = self.placed.get(memory.id)
         if place is None or place.version >= memory.version:
             return
-        found = standing(self.document, self.placed)
-        at = next((at for at, (identity, _) in found.items() if identity == memory.id), None)
+        at = self._entry_of(memory, place)
         try:
             self.document = self.document if at is None else remove(self.document, at)
         except ValueError as error:
@@ -276,20 +275,15 @@ class _Keeper:
         elif memory.live or history:
             is_new = section_of(self.document, location.id) is None
             self.document = add_entry(self.document, location, header, text, meta)
-            if is_new:
-                self._make_room(location.id)
-            self._visited(location.id, memory, is_new=is_new)
             at = _last_of(self.document, location.id)
+            if is_new:
+                for others in self._there.values():
+                    others.make_room(at.section)
+            self._visited(location.id, memory, is_new=is_new)
             there.give(memory.id, at)
             self._write(
                 memory, at, ours=words_digest(entry_at(self.document, at)), called=header.title
             )
-
-    def _make_room(self, location: int) -> None:
-        number = section_of(self.document, location)
-        if number is not None:
-            for there in self._there.values():
-                there.make_room(number)
 
     def _visited(self, location: int, memory: Memory, *, is_new: bool) -> None:
         """Count the visits of each session; a session counts as one visit if more is not known.
@@ -314,10 +308,7 @@ class _Keeper:
             self.document = update_visits(self.document, location, visits, (*known, *new))
 
     def _go_on(self, memory: Memory, place: PlacedEntry) -> None:
-        there = self._there.get(place.location)
-        if there is not None and memory.id not in there.claims:
-            there.settle()
-        at = None if there is None else there.claims.get(memory.id)
+        at = self._entry_of(memory, place)
         if at is not None:
             self._write(memory, at, ours=place.words, called=place.called)
             self._visited(place.location, memory, is_new=False)
@@ -326,6 +317,15 @@ class _Keeper:
             self._note(memory, "was taken out or moved by hand, and stays so")
         else:  # another entry of its title must not be taken for it
             self.placed[memory.id] = replace(place, version=memory.version, location=_NOWHERE)
+
+    def _entry_of(self, memory: Memory, place: PlacedEntry) -> EntryPosition | None:
+        """Return where a memory's entry is, even if a person has edited it."""
+        there = self._there.get(place.location)
+        if there is None:
+            return None
+        if memory.id not in there.claims:
+            there.settle()
+        return there.claims.get(memory.id)
 
     def _write(self, memory: Memory, at: EntryPosition, *, ours: str, called: str) -> None:
         """Write a memory into its entry, if the words there are the store's or the memory's own."""

@@ -233,7 +233,8 @@ def _part(lines: Sequence[str], at: int) -> tuple[Part, int]:
             return read_entry(lines, at) or _malformed(lines, at)
         case "blank":
             stop = _skip_blank(lines, at)
-            return _blank("".join(lines[at:stop])), stop
+            written = "".join(lines[at:stop])
+            return _BLANK_LINES.get(written) or VerbatimLines("blank", written), stop
         case "text":
             stop = text_stop(lines, at)
             return VerbatimLines("note", "".join(lines[at:stop])), stop
@@ -243,10 +244,6 @@ def _part(lines: Sequence[str], at: int) -> tuple[Part, int]:
             return VerbatimLines("note", line), at + 1
         case "rule" | "memories" as kind:
             return VerbatimLines(kind, line), at + 1
-
-
-def _blank(written: str) -> VerbatimLines:
-    return _BLANK_LINES.get(written) or VerbatimLines("blank", written)
 
 
 _BLANK_LINES = {end: VerbatimLines("blank", end) for end in ("\n", "\r\n")}

@@ -10,7 +10,7 @@ from schemas.base import LABEL_MAX, MemoryId, ScopeName
 from schemas.memories import Memory, Persistence, Standing
 from streams.memories_md.core.mapping import location_id
 from streams.model.identity import normalised
-from streams.model.places import LOCATION_NAME, entered, seen
+from streams.model.places import LOCATION_NAME, entered, seen, whole_number
 
 BUDGET = 300
 """Tokens of a block: what a prompt can afford at every turn."""
@@ -20,7 +20,7 @@ RECENT_MAX = 5
 
 FIRST_VISIT = "First visit - no prior experiences"
 
-VISITS_KEY = "visits"
+_VISITS = "visits"
 """The metadata key for how often a memory's scope was visited."""
 
 _DANGER = "danger"
@@ -137,13 +137,12 @@ def nearest(
     Memories that are not in `near` are not shown. `several` adds the scope of each.
     """
     live, retired = _parted(memories)
-    cosines = {identity: cosine for identity, (cosine, _) in near.items()}
     found = [memory for memory in live if memory.id in near]
-    nearest_first = sorted(found, key=lambda one: (-cosines[one.id], one.id))
-    shown = {memory.id for memory in nearest_first[:number]}
+    found.sort(key=lambda one: (-near[one.id][0], one.id))
+    shown = {memory.id for memory in found[:number]}
 
     def order(memory: Memory) -> tuple[bool, bool, float, str]:
-        score = cosines.get(memory.id, -1.0)
+        score, _ = near.get(memory.id, (-1.0, None))
         return memory.id not in shown, _is_tentative(memory), -score, memory.id
 
     def recalled(memory: Memory) -> RecalledMemory:
@@ -259,7 +258,8 @@ def _heading(scope: ScopeName, memories: Sequence[Memory]) -> str:
     name = next((name for memory in newest_first if (name := _name(memory))), "")
     number = location_id(scope)
     entries = sum(entered(memory.metadata for memory in memories).values())
-    visits = max((entries, *map(_visits, memories)))
+    told = (whole_number(memory.metadata, _VISITS) or 0 for memory in memories)
+    visits = max((entries, *told))
     sessions = len({session for memory in memories for session in memory.sessions})
     if name and number is not None:
         place, session = f"Location Memory for {name} (Location {number})", "episode"
@@ -273,11 +273,6 @@ def _name(memory: Memory) -> str:
     """Return the place's name from the metadata; empty if it is not a valid name."""
     name = memory.metadata.get(LOCATION_NAME)
     return _one_line(name) if isinstance(name, str) and len(name) <= LABEL_MAX else ""
-
-
-def _visits(memory: Memory) -> int:
-    visits = memory.metadata.get(VISITS_KEY)
-    return visits if isinstance(visits, int) and not isinstance(visits, bool) else 0
 
 
 def _plural(number: int, what: str) -> str:

@@ -23,6 +23,7 @@ from streams.store.core.columns import (
     columns_in,
     guessed,
     mapping_of,
+    may_be_values,
     nested_in,
 )
 from streams.store.core.exports import ExportFormat, format_of
@@ -261,10 +262,12 @@ def _option(part: str, column: str, meant: str, named: NamedColumns) -> str:
 def _require_text_and_scope(
     source: FileSource, rows: Sequence[Row], named: NamedColumns, guess: GuessedColumns
 ) -> None:
-    columns = listed(columns_in(rows))
+    names, nested = columns_in(rows), nested_in(rows)
+    columns = listed(names)
     if named.text is None and guess.text is None:
-        nested = nested_in(rows)
         more = f"; {_flatten(nested)}" if nested else ""
+        if source.shape.layout == "csv" and may_be_values(names):
+            more = "; the first row is read as their names: add a header if the file has none"
         raise UsageError(
             f"{source.place}: the column with the text is unclear; name it with "
             f"--text-field COLUMN; the columns are {columns}{more}"
@@ -280,7 +283,10 @@ def _require_text_and_scope(
 def _flatten(nested: Sequence[str]) -> str:
     """Return what to do about columns that hold objects."""
     holds = "holds" if len(nested) == 1 else "hold"
-    return f"{listed(nested)} {holds} objects, which are not looked into: move their values up"
+    return (
+        f"{listed(nested)} {holds} objects, which are not looked into: write each as a row, or move "
+        "their values up"
+    )
 
 
 def _scope_of_file(name: str) -> str:
@@ -354,7 +360,7 @@ def _made_up(
     """
     if guess.sampled and (named.time or guess.time) is None:
         perhaps = _perhaps(guess.perhaps_time, "times", "--time-field")
-        yield f"no time column: rows are dated now{perhaps}"
+        yield f"{'' if guess.no_time else 'no time column: '}rows are dated now{perhaps}"
     if guess.sampled and (named.id or guess.id) is None and (mapping or guess.perhaps_id):
         perhaps = _perhaps(guess.perhaps_id, "ids", "--id-field")
         yield f"no id column: ids are made from file, line and content{perhaps}"

@@ -140,8 +140,8 @@ def _close(tally: RunTally, seconds: float, settings: Settings) -> None:
     if tally.unlikely_event is not None:
         example = tally.unlikely_event
         say(
-            f"{tally.unlikely:,} events are dated before 1971 or in the future, "
-            f"such as {example.event_id} on {example.occurred_at.date()}: correct their times",
+            f"{number(tally.unlikely, 'event')} dated before 1971 or in the future, "
+            f"such as {example.event_id} on {example.occurred_at.date()}: correct the times",
             style="yellow",
         )
     if tally.bands:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import cached_property, partial
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 from schemas.codec import Unreadable
 from schemas.decisions import kinds_of
@@ -111,15 +111,21 @@ def columns_in(rows: Iterable[Row]) -> list[str]:
 
 
 def nested_in(rows: Sequence[Row]) -> list[str]:
-    """Return the columns that hold objects and nothing else."""
+    """Return the columns that hold objects, or lists of them, and nothing else."""
     values = {
         name: [row[name] for row in rows if row.get(name) is not None] for name in columns_in(rows)
     }
-    return [
-        name
-        for name, found in values.items()
-        if found and all(isinstance(value, dict) for value in found)
-    ]
+    return [name for name, found in values.items() if found and all(map(_is_nested, found))]
+
+
+def _is_nested(value: object) -> bool:
+    listed = cast("list[object]", value) if isinstance(value, list) else [value]
+    return any(isinstance(one, dict) for one in listed)
+
+
+def may_be_values(columns: Sequence[str]) -> bool:
+    """Return whether what should name the columns is a row: it holds a sentence or a date."""
+    return any(_is_prose(name) or _is_iso(name) for name in columns)
 
 
 def are_events(rows: Iterable[Row]) -> bool:

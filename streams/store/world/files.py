@@ -475,7 +475,7 @@ def _csv_rows(lines: Iterator[bytes], delimiter: str) -> Iterator[SourceLine]:
             return
         except csv.Error as error:
             content = physical.keep_first()
-            yield SourceLine(number, content, Poison(f"not CSV: {error}; is a quote left open?"))
+            yield SourceLine(number, content, Poison(f"not CSV: {_told(error)}"))
             reader = csv.reader(physical, strict=True, delimiter=delimiter)
             continue
         content = physical.record()
@@ -487,6 +487,12 @@ def _csv_rows(lines: Iterator[bytes], delimiter: str) -> Iterator[SourceLine]:
                 raise Fatal(f"the header names the column {', '.join(sorted(twice))} twice")
         elif values:
             yield SourceLine(number, content, _too_long(content) or _csv_row(columns, values))
+
+
+def _told(error: csv.Error) -> str:
+    if "new-line character" in str(error):
+        return "a line ends in a carriage return alone; save it with Unix or Windows line ends"
+    return f"{error}; is a quote left open?"
 
 
 class _Physical:

@@ -208,12 +208,17 @@ def test_rows_that_name_nobody_are_of_one_scope_and_that_is_said(
         (
             [{"record": {"note": "Tea."}}],
             [],
-            "the columns are record; record holds objects, which are not looked into: move their",
+            "the columns are record; record holds objects, which are not looked into: write each as",
         ),
         (
             [{"note": {"body": "Tea."}, "user": {"name": "ana"}}],
             ["--text-field", "note.body"],
-            "note holds objects, which are not looked into: move their values up",
+            "note holds objects, which are not looked into: write each as a row, or move their",
+        ),
+        (
+            [{"messages": [{"role": "user", "content": "Tea."}]}],
+            [],
+            "the columns are messages; messages holds objects, which are not looked into: write",
         ),
         (
             [{"note": "Tea.", "notes": {"body": "Tea."}}],
@@ -258,6 +263,16 @@ def nothing(_: Path) -> None: ...
             "notes.txt",
             write(b"Ana likes tea.\nBo likes cake.\n"),
             "in UTF-8; or give --format csv if it is a table",
+        ),
+        (
+            "notes.csv",
+            write(b"2026-03-01,Ana likes strong tea today.\n2026-03-02,Bo works in Lisbon now.\n"),
+            "the first row is read as their names: add a header if the file has none",
+        ),
+        (
+            "notes.csv",
+            write(b"user,note\rana,Ana likes tea.\r"),
+            "not CSV: a line ends in a carriage return alone; save it with Unix or Windows line ends",
         ),
         ("notes.json", write(b'["Ana likes tea."]'), "such as line 1: is not a JSON object"),
         (
@@ -414,7 +429,7 @@ def test_times_that_cannot_be_are_told_in_the_summary(memsieve: Memsieve, tmp_pa
     (tmp_path / "facts.jsonl").write_text(lines(rows), encoding="utf-8")
     result = memsieve("run", "facts.jsonl", "--store", "store")
     assert (
-        "2 events are dated before 1971 or in the future, such as 0 on 0001-01-01"
+        "2 events dated before 1971 or in the future, such as 0 on 0001-01-01: correct the times"
     ) in result.out
     again = memsieve("run", "facts.jsonl", "--store", "store", "--json").json()
     assert again["unlikely_times"] == 2
@@ -473,14 +488,14 @@ def test_a_column_called_like_a_time_that_is_none_is_told(
     result = memsieve("run", "notes.jsonl", "--store", "store")
     assert (
         "; when holds no times with one meaning, such as 2026-02-01, so no row is dated by it; "
-        f"{NO_TIMES}; {NO_IDS}\n"
+        f"rows are dated now; {NO_IDS}\n"
     ) in result.err
     rows[0]["when"] = "2026-03-14"
     (tmp_path / "mixed.jsonl").write_text(lines(rows), encoding="utf-8")
     result = memsieve("run", "mixed.jsonl", "--store", "store")
     assert (
         "; when holds a time in only 1 of the first 2 rows, so no row is dated by it; "
-        f"with --time-field when the others cannot be used; {NO_TIMES}; {NO_IDS}\n"
+        f"with --time-field when the others cannot be used; rows are dated now; {NO_IDS}\n"
     ) in result.err
 
 

@@ -346,15 +346,21 @@ async def test_a_slow_server_is_given_up_in_time(own_qdrant: StandIn) -> None:
     await index.close()
 
 
-async def test_a_collection_that_is_gone_is_no_empty_one(
+async def test_a_collection_that_is_gone_is_no_empty_one_until_a_service_refills_it(
     index: QdrantIndex, own_qdrant: StandIn
 ) -> None:
+    """Where it is only read it is not made, else an empty answer would count."""
     client = rest_client(own_qdrant.url)
-    await client.delete_collection(f"{NAME}.1")
-    await client.close()
+    reading = QdrantIndex(client, NAME, DIMENSION)
     for ask in (index.level, index.count, lambda: index.search([EVERYTHING])):
-        with pytest.raises(NoStore, match="is gone: start memsieve again"):
+        await client.delete_collection(f"{NAME}.1")
+        with pytest.raises(NoStore, match="is gone: start memsieve service writer"):
+            await reading.level()
+        with pytest.raises(Transient, match="was gone: the writer refills it"):
             await ask()
+        assert await index.level() is None
+        assert await reading.level() is None
+    await client.close()
 
 
 async def test_a_closed_grpc_port_is_unreachable() -> None:

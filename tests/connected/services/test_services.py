@@ -25,6 +25,7 @@ from tests.builders import event
 from tests.standin.process import StandIn
 from tests.support.kafka import NativeKafka
 from tests.support.kafka_topics import administered
+from tests.support.qdrant import rest_client
 from tests.support.services import Installation, Running, over_rest
 from tests.support.stores import run
 from tests.support.waiting import wait_until
@@ -427,6 +428,29 @@ async def test_an_index_that_was_lost_is_built_anew_before_it_is_relied_on(
         with after.running("writer") as writer:
             await settled(after, 44)
             assert any("building from the log" in line for line in writer.events)
+
+
+async def test_a_collection_that_is_deleted_meanwhile_is_refilled(
+    tmp_path: Path, kafka_bootstrap: str, topic_prefix: str, own_qdrant: StandIn
+) -> None:
+    installation = on_qdrant(tmp_path, kafka_bootstrap, topic_prefix, own_qdrant.url, "test")
+    installation.memsieve("service", "topics", "create", "--partitions", "2")
+    files = [str(path) for path in EXAMPLES]
+    with installation.running("writer") as writer, installation.running("deduplicator") as other:
+        installation.memsieve("publish", *files)
+        await settled(installation, 22)
+        client = rest_client(own_qdrant.url)
+        for one in (await client.get_collections()).collections:
+            await client.delete_collection(one.name)
+        await client.close()
+        wait_until(lambda: any("was gone" in line for line in writer.events), "the loss is noticed")
+        installation.memsieve("publish", *files)
+        await settled(installation, 44)
+        assert other.metric("memsieve_decisions_total", kind="ignore") == 1 + 21
+        for service in (writer, other):
+            service.wait_until_ready()
+            assert service.stop() == 0
+    assert "all as the log says" in installation.memsieve("check")
 
 
 async def publish_raw(

@@ -5,19 +5,16 @@ import pytest
 from schemas.base import PolicyId
 from schemas.decisions import Band, Compared, Finding, Verdict
 from streams.lab.app.evaluated import EvaluatedRow, Evaluation, Item, StreamGrowth, both, measured
+from streams.lab.app.labelled import LabelledRow
 from streams.lab.core.grading import Grade
 from streams.lab.core.measures import Proportion
-from tests.builders import identity, memory
+from tests.builders import event, identity, memory
 
 
 def row(*, one: bool | None, score: float | None, similarity: float, **fields: Any) -> EvaluatedRow:
     content: dict[str, Any] = {
-        "place": "pairs.jsonl:1",
-        "id": "1",
-        "set": "own",
-        "kind": "",
+        "given": LabelledRow("pairs.jsonl:1", "1", "own", "", event("a")),
         "label": "1",
-        "event": "a",
         "memory": "b",
         "decision": "insert",
         "reason": "unsure",
