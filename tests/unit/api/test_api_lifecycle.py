@@ -688,11 +688,11 @@ async def test_a_token_of_one_scope_sees_and_changes_nothing_of_another(
     foreign = world.metrics.registry.get_sample_value("memsieve_api_foreign_scopes_total", counted)
     assert foreign == 1
     if "{" in route[1]:  # that it is there cannot be told
-        nobody = path_of(route, Held("none", "none", "none"))
+        nobody = path_of(route, Held("none", "none", "none", "none"))
         unknown = await world.ask(route[0], nobody, body, holder="ana")
         assert problem(unknown)["status"] == problem(answer)["status"] == 404
         known = problem(answer)["detail"]
-        for identity in (held.memory, held.decision, held.review):
+        for identity in (held.memory, held.other, held.decision, held.review):
             known = known.replace(identity, "none")
         assert problem(unknown)["detail"] == known
     assert (await world.ask(route[0], path, body, holder="ben")).is_success
