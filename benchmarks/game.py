@@ -26,7 +26,6 @@ from streams.model.policy import Policy, parse
 from streams.model.ports import Embedder
 from streams.recall.app.recalling import Recaller, RecallRequest, recalling
 from streams.store.app import policies, settings, wiring
-from streams.store.app.client import record_of
 from streams.store.app.processes import embedded
 from streams.store.app.reading import LogTarget
 from streams.store.world.files import FileSource
@@ -97,7 +96,7 @@ async def _kept(policy: Policy, events: Sequence[Remember], embedder: Embedder) 
         chosen = settings.load({"store": store, "sinks": sinks})
         async with embedded(chosen, policy, embedder, lambda _: None) as pipeline:
             await pipeline.recover()
-            await pipeline.take([record_of(event, 1) for event in events])
+            await pipeline.take(events)
         async with recalling(LogTarget.of_store(chosen)) as recaller:
             whole = [await _tokens(recaller, place, **_ALL) for place in PLACES]
             shown = [await _tokens(recaller, place) for place in PLACES]

@@ -35,7 +35,6 @@ from streams.model.neighbours import StoredMemory
 from streams.model.ports import Embedder, Query
 from streams.stage.core.mapping import FieldMapping
 from streams.store.app import policies, settings
-from streams.store.app.client import record_of
 from streams.store.app.processes import EmbeddedPipeline, RunTally, embedded
 from streams.store.app.projection import LogProjection
 from streams.store.app.reading import LogTarget, opened
@@ -171,10 +170,10 @@ async def _decisions(store: Path, embedder: Embedder) -> list[Cost]:
     ]
     taken: list[Cost] = []
     async with _pipeline(store, embedder) as pipeline:
-        await pipeline.take([record_of(one, 1) for one in events[:AT_ONE_PLACE]])
+        await pipeline.take(events[:AT_ONE_PLACE])
         for one in events[AT_ONE_PLACE:]:
             watch = Watch()
-            await pipeline.take([record_of(one, 1)])
+            await pipeline.take([one])
             taken.append(watch.lap())
     return taken
 

@@ -33,7 +33,7 @@ from streams.memory.app.opening import open_memories
 from streams.recall.app import loading, recalling
 from streams.store.app import settings as configuration
 from streams.store.app.conflicts import KeptMemory as MemoryRecord
-from streams.store.app.reading import LogTarget
+from streams.store.app.reading import LogTarget, only_in
 
 WAIT = 30.0
 
@@ -124,11 +124,14 @@ class AsyncMemory:
             made = await store.add(events, done)
         return [decision_of(told) for told in made]
 
-    async def update(self, memory_id: str, text: str, **fields: Unpack[AboutText]) -> Decision:
+    async def update(
+        self, memory_id: str, text: str, *, scope: str | None = None, **fields: Unpack[AboutText]
+    ) -> Decision:
         """Give a memory a new text. See `Memory.update`."""
         store = await self._opened()
+        identity = await _meant(store, memory_id, scope)
         with translated(), checked():
-            return decision_of(await store.update(_id(memory_id), {**fields, "text": text}))
+            return decision_of(await store.update(identity, {**fields, "text": text}))
 
     async def search(
         self,
@@ -181,11 +184,12 @@ class AsyncMemory:
             self._note(nothing)
         return block.text
 
-    async def get(self, memory_id: str) -> MemoryRecord:
+    async def get(self, memory_id: str, *, scope: str | None = None) -> MemoryRecord:
         """Return a memory as it is now. See `Memory.get`."""
         store = await self._opened()
+        identity = await _meant(store, memory_id, scope)
         with translated():
-            return await store.memory(_id(memory_id))
+            return await store.memory(identity)
 
     async def memories(
         self, scope: str | None = None, *, across: bool = False, retired: bool = False
@@ -197,17 +201,19 @@ class AsyncMemory:
             found = await store.memories(named, across=across)
         return [memory for memory in found if retired or memory.live]
 
-    async def explain(self, id: str) -> list[str]:  # noqa: A002 - what it is
+    async def explain(self, id: str, *, scope: str | None = None) -> list[str]:  # noqa: A002 - what it is
         """Explain a decision, an event or a memory. See `Memory.explain`."""
+        exact = valid(_Place, {"scope": scope}).scope
         store = await self._opened()
         with translated():
-            return await store.explain(_id(id, "id"))
+            return await store.explain(_id(id, "id"), only_in(exact))
 
-    async def history(self, memory_id: str) -> list[Version]:
+    async def history(self, memory_id: str, *, scope: str | None = None) -> list[Version]:
         """Return the versions of a memory. See `Memory.history`."""
         store = await self._opened()
+        identity = await _meant(store, memory_id, scope)
         with translated():
-            told = await store.history(_id(memory_id))
+            told = await store.history(identity)
         return [version_of(version) for version in told]
 
     async def undo(
@@ -219,18 +225,23 @@ class AsyncMemory:
         with translated():
             return decision_of(*await store.undo(_id(decision_id, "decision_id"), wish))
 
-    async def pin(self, memory_id: str, *, author: str | None = None, note: str = "") -> Decision:
+    async def pin(
+        self, memory_id: str, *, scope: str | None = None, author: str | None = None, note: str = ""
+    ) -> Decision:
         """Pin a memory. See `Memory.pin`."""
-        return await self._pin(memory_id, author, note, pinned=True)
+        return await self._pin(memory_id, scope, author, note, pinned=True)
 
-    async def unpin(self, memory_id: str, *, author: str | None = None, note: str = "") -> Decision:
+    async def unpin(
+        self, memory_id: str, *, scope: str | None = None, author: str | None = None, note: str = ""
+    ) -> Decision:
         """Unpin a memory. See `Memory.unpin`."""
-        return await self._pin(memory_id, author, note, pinned=False)
+        return await self._pin(memory_id, scope, author, note, pinned=False)
 
     async def retire(
         self,
         memory_id: str,
         *,
+        scope: str | None = None,
         reason: Ended = "invalid",
         author: str | None = None,
         note: str = "",
@@ -238,16 +249,23 @@ class AsyncMemory:
         """Retire a memory without a successor. See `Memory.retire`."""
         retiring = valid(Retiring, {"reason": reason})
         store = await self._opened()
-        wish = _wish(store, author, note)
+        identity, wish = await _meant(store, memory_id, scope), _wish(store, author, note)
         with translated():
-            return decision_of(await store.retire(_id(memory_id), wish, retiring.reason))
+            return decision_of(await store.retire(identity, wish, retiring.reason))
 
     async def distinct(
-        self, memory_id: str, other_id: str, *, author: str | None = None, note: str = ""
+        self,
+        memory_id: str,
+        other_id: str,
+        *,
+        scope: str | None = None,
+        author: str | None = None,
+        note: str = "",
     ) -> Decision:
         """Keep two memories that are in conflict. See `Memory.distinct`."""
-        one, other = _id(memory_id), _id(other_id, "other_id")
         store = await self._opened()
+        one = await _meant(store, memory_id, scope)
+        other = await _meant(store, other_id, scope, "other_id")
         wish = _wish(store, author, note)
         with translated():
             return decision_of(await store.distinct(one, other, wish))
@@ -256,6 +274,7 @@ class AsyncMemory:
         self,
         memory_id: str,
         *,
+        scope: str | None = None,
         helpful: int = 0,
         harmful: int = 0,
         accessed: int = 0,
@@ -266,9 +285,9 @@ class AsyncMemory:
         counts = {"helpful": helpful, "harmful": harmful, "accessed": accessed}
         rating = valid(Rating, counts)
         store = await self._opened()
-        wish = _wish(store, author, note)
+        identity, wish = await _meant(store, memory_id, scope), _wish(store, author, note)
         with translated():
-            return decision_of(await store.rate(_id(memory_id), wish, rating.counts))
+            return decision_of(await store.rate(identity, wish, rating.counts))
 
     async def reviews(self, scope: str | None = None, *, every: bool = False) -> list[Review]:
         """Return the open questions, newest first. See `Memory.reviews`."""
@@ -307,12 +326,18 @@ class AsyncMemory:
             return forgotten_of(await store.forget(wanted, wish, later=later))
 
     async def _pin(
-        self, memory_id: str, author: str | None, note: str, *, pinned: bool
+        self,
+        memory_id: str,
+        scope: str | None,
+        author: str | None,
+        note: str,
+        *,
+        pinned: bool,
     ) -> Decision:
         store = await self._opened()
-        wish = _wish(store, author, note)
+        identity, wish = await _meant(store, memory_id, scope), _wish(store, author, note)
         with translated():
-            return decision_of(await store.pin(_id(memory_id), wish, pinned=pinned))
+            return decision_of(await store.pin(identity, wish, pinned=pinned))
 
     async def _opened(self) -> MemoryStore:
         if self._closed:
@@ -382,6 +407,17 @@ def _id(given: object, field: str = "memory_id") -> str:
             f"{field}: is of type {type(given).__name__}; give an id as a string", field
         )
     return given
+
+
+async def _meant(
+    store: MemoryStore, given: object, scope: str | None, field: str = "memory_id"
+) -> str:
+    """Return an id, or the beginning of one; in full if the scope is named."""
+    identity, exact = _id(given, field), valid(_Place, {"scope": scope}).scope
+    if exact is None:
+        return identity
+    with translated():
+        return await store.memory_id(identity, only_in(exact))
 
 
 def _wanted(memory_id: str | None, scope: str | None, tenant: str | None) -> ForgetTarget:

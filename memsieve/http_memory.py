@@ -78,10 +78,12 @@ class AsyncHttpMemory(Caller):
             made += (await self._post(records.Results, "/v1/events", {"events": batch})).results
         return made
 
-    async def update(self, memory_id: str, text: str, **fields: Unpack[AboutText]) -> Decision:
+    async def update(
+        self, memory_id: str, text: str, *, scope: str | None = None, **fields: Unpack[AboutText]
+    ) -> Decision:
         """Give a memory a new text. See `Memory.update`."""
         body = _given(valid(records.Correction, {**fields, "text": text}))
-        return await self._changed("PATCH", _path(memory_id), body)
+        return await self._changed("PATCH", _path(memory_id), body, scope)
 
     async def search(
         self,
@@ -129,9 +131,9 @@ class AsyncHttpMemory(Caller):
         _note_hint(block.hint)
         return block.block
 
-    async def get(self, memory_id: str) -> MemoryRecord:
+    async def get(self, memory_id: str, *, scope: str | None = None) -> MemoryRecord:
         """Return a memory as it is now. See `Memory.get`."""
-        return await self._ask(MemoryRecord, "GET", _path(memory_id))
+        return await self._ask(MemoryRecord, "GET", _path(memory_id), query=_place(scope))
 
     async def memories(
         self, scope: str | None = None, *, across: bool = False, retired: bool = False
@@ -148,14 +150,16 @@ class AsyncHttpMemory(Caller):
             if after is None:
                 return sorted(found, key=lambda one: (one.scope, one.created_at, one.id))
 
-    async def explain(self, id: str) -> list[str]:  # noqa: A002 - what it is
+    async def explain(self, id: str, *, scope: str | None = None) -> list[str]:  # noqa: A002 - what it is
         """Explain a decision, an event or a memory. See `Memory.explain`."""
-        told = await self._ask(records.Story, "GET", f"/v1/explain/{segment(id=id)}")
+        path = f"/v1/explain/{segment(id=id)}"
+        told = await self._ask(records.Story, "GET", path, query=_place(scope))
         return list(told.story)
 
-    async def history(self, memory_id: str) -> list[Version]:
+    async def history(self, memory_id: str, *, scope: str | None = None) -> list[Version]:
         """Return the versions of a memory. See `Memory.history`."""
-        told = await self._ask(records.Life, "GET", _path(memory_id, "history"))
+        path = _path(memory_id, "history")
+        told = await self._ask(records.Life, "GET", path, query=_place(scope))
         return [_version(one) for one in told.versions]
 
     async def undo(
@@ -167,37 +171,49 @@ class AsyncHttpMemory(Caller):
         first, *again = told.decisions
         return _decision(first, *again)
 
-    async def pin(self, memory_id: str, *, author: str | None = None, note: str = "") -> Decision:
+    async def pin(
+        self, memory_id: str, *, scope: str | None = None, author: str | None = None, note: str = ""
+    ) -> Decision:
         """Pin a memory. See `Memory.pin`."""
-        return await self._changed("POST", _path(memory_id, "pin"), _note(author, note))
+        return await self._changed("POST", _path(memory_id, "pin"), _note(author, note), scope)
 
-    async def unpin(self, memory_id: str, *, author: str | None = None, note: str = "") -> Decision:
+    async def unpin(
+        self, memory_id: str, *, scope: str | None = None, author: str | None = None, note: str = ""
+    ) -> Decision:
         """Unpin a memory. See `Memory.unpin`."""
-        return await self._changed("POST", _path(memory_id, "unpin"), _note(author, note))
+        return await self._changed("POST", _path(memory_id, "unpin"), _note(author, note), scope)
 
     async def retire(
         self,
         memory_id: str,
         *,
+        scope: str | None = None,
         reason: Ended = "invalid",
         author: str | None = None,
         note: str = "",
     ) -> Decision:
         """Retire a memory without a successor. See `Memory.retire`."""
         asked = valid(records.Retiring, {**_note(author, note), "reason": reason})
-        return await self._changed("POST", _path(memory_id, "retire"), _given(asked))
+        return await self._changed("POST", _path(memory_id, "retire"), _given(asked), scope)
 
     async def distinct(
-        self, memory_id: str, other_id: str, *, author: str | None = None, note: str = ""
+        self,
+        memory_id: str,
+        other_id: str,
+        *,
+        scope: str | None = None,
+        author: str | None = None,
+        note: str = "",
     ) -> Decision:
         """Keep two memories that are in conflict. See `Memory.distinct`."""
         asked = valid(records.Telling, {**_note(author, note), "other_id": other_id})
-        return await self._changed("POST", _path(memory_id, "distinct"), _given(asked))
+        return await self._changed("POST", _path(memory_id, "distinct"), _given(asked), scope)
 
     async def rate(
         self,
         memory_id: str,
         *,
+        scope: str | None = None,
         helpful: int = 0,
         harmful: int = 0,
         accessed: int = 0,
@@ -207,7 +223,7 @@ class AsyncHttpMemory(Caller):
         """Record how often a memory helped, misled or was read. See `Memory.rate`."""
         counts = {"helpful": helpful, "harmful": harmful, "accessed": accessed}
         asked = valid(records.Rating, {**_note(author, note), **counts})
-        return await self._changed("POST", _path(memory_id, "rate"), _given(asked))
+        return await self._changed("POST", _path(memory_id, "rate"), _given(asked), scope)
 
     async def reviews(self, scope: str | None = None, *, every: bool = False) -> list[Review]:
         """Return the open questions, newest first. See `Memory.reviews`."""
@@ -269,9 +285,13 @@ class AsyncHttpMemory(Caller):
         return await self._post(Grouping, "/v1/memories:deduplicate", _given(asked))
 
     async def _changed(
-        self, method: Literal["POST", "PATCH"], path: str, body: Mapping[str, object]
+        self,
+        method: Literal["POST", "PATCH"],
+        path: str,
+        body: Mapping[str, object],
+        scope: str | None = None,
     ) -> Decision:
-        told = await self._ask(records.Changes, method, path, body=body)
+        told = await self._ask(records.Changes, method, path, query=_place(scope), body=body)
         return _decision(told.decisions[-1])
 
 
@@ -357,6 +377,11 @@ def _note_hint(hint: str | None) -> None:
 def _path(memory_id: str, what: str = "") -> str:
     path = f"{_MEMORIES}/{segment(memory_id=memory_id)}"
     return f"{path}/{what}" if what else path
+
+
+def _place(scope: str | None) -> Mapping[str, object]:
+    """Return the query that names the scope of what the path names, if one is given."""
+    return {} if scope is None else {"scope": scope}
 
 
 def _note(author: str | None, note: str) -> dict[str, object]:

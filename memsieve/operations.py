@@ -35,7 +35,9 @@ class AsyncOperations(Protocol):
         progress: Progress = False,
     ) -> list[Decision]: ...
 
-    async def update(self, memory_id: str, text: str, **fields: Unpack[AboutText]) -> Decision: ...
+    async def update(
+        self, memory_id: str, text: str, *, scope: str | None = None, **fields: Unpack[AboutText]
+    ) -> Decision: ...
 
     async def search(
         self,
@@ -58,45 +60,53 @@ class AsyncOperations(Protocol):
         patterns: bool = False,
     ) -> str: ...
 
-    async def get(self, memory_id: str) -> MemoryRecord: ...
+    async def get(self, memory_id: str, *, scope: str | None = None) -> MemoryRecord: ...
 
     async def memories(
         self, scope: str | None = None, *, across: bool = False, retired: bool = False
     ) -> list[MemoryRecord]: ...
 
-    async def explain(self, id: str) -> list[str]: ...  # noqa: A002 - what it is
+    async def explain(self, id: str, *, scope: str | None = None) -> list[str]: ...  # noqa: A002 - what it is
 
-    async def history(self, memory_id: str) -> list[Version]: ...
+    async def history(self, memory_id: str, *, scope: str | None = None) -> list[Version]: ...
 
     async def undo(
         self, decision_id: str, *, author: str | None = None, note: str = ""
     ) -> Decision: ...
 
     async def pin(
-        self, memory_id: str, *, author: str | None = None, note: str = ""
+        self, memory_id: str, *, scope: str | None = None, author: str | None = None, note: str = ""
     ) -> Decision: ...
 
     async def unpin(
-        self, memory_id: str, *, author: str | None = None, note: str = ""
+        self, memory_id: str, *, scope: str | None = None, author: str | None = None, note: str = ""
     ) -> Decision: ...
 
     async def retire(
         self,
         memory_id: str,
         *,
+        scope: str | None = None,
         reason: Ended = "invalid",
         author: str | None = None,
         note: str = "",
     ) -> Decision: ...
 
     async def distinct(
-        self, memory_id: str, other_id: str, *, author: str | None = None, note: str = ""
+        self,
+        memory_id: str,
+        other_id: str,
+        *,
+        scope: str | None = None,
+        author: str | None = None,
+        note: str = "",
     ) -> Decision: ...
 
     async def rate(
         self,
         memory_id: str,
         *,
+        scope: str | None = None,
         helpful: int = 0,
         harmful: int = 0,
         accessed: int = 0,
@@ -175,13 +185,15 @@ class Operations:
         """
         return self._loop.run(self._memory.add_many(rows, scope=scope, progress=progress))
 
-    def update(self, memory_id: str, text: str, **fields: Unpack[AboutText]) -> Decision:
+    def update(
+        self, memory_id: str, text: str, *, scope: str | None = None, **fields: Unpack[AboutText]
+    ) -> Decision:
         """Give a live memory a new text, and return the decision.
 
         A memory that `add` created, or an event with a `memory_id`, keeps its id, and its history
         shows both texts. Any other memory is replaced by a new one. A pinned memory is refused.
         """
-        return self._loop.run(self._memory.update(memory_id, text, **fields))
+        return self._loop.run(self._memory.update(memory_id, text, scope=scope, **fields))
 
     def search(
         self,
@@ -235,16 +247,17 @@ class Operations:
             )
         )
 
-    def get(self, memory_id: str) -> MemoryRecord:
+    def get(self, memory_id: str, *, scope: str | None = None) -> MemoryRecord:
         """Return the current version of a memory, live or retired.
 
         Raises NotFound, also for a forgotten one.
 
         Its `conflicts` are the live memories that contradict it. Here, as in every method, a memory
         is named by its id or the beginning of it, by the `memory_id` that its producer gave it, or
-        by the id of an event. InvalidRequest lists the ids if several memories are meant.
+        by the id of an event; `scope` is that of a name which several scopes have. InvalidRequest
+        lists the ids if several memories are meant.
         """
-        return self._loop.run(self._memory.get(memory_id))
+        return self._loop.run(self._memory.get(memory_id, scope=scope))
 
     def memories(
         self, scope: str | None = None, *, across: bool = False, retired: bool = False
@@ -256,16 +269,16 @@ class Operations:
         """
         return self._loop.run(self._memory.memories(scope, across=across, retired=retired))
 
-    def explain(self, id: str) -> list[str]:  # noqa: A002 - what it is
+    def explain(self, id: str, *, scope: str | None = None) -> list[str]:  # noqa: A002 - what it is
         """Explain a decision, an event or a memory by its id, in lines. Raises NotFound.
 
         The lines tell what it was compared with, and which rule applied.
         """
-        return self._loop.run(self._memory.explain(id))
+        return self._loop.run(self._memory.explain(id, scope=scope))
 
-    def history(self, memory_id: str) -> list[Version]:
+    def history(self, memory_id: str, *, scope: str | None = None) -> list[Version]:
         """Return the versions of a memory, oldest first. Raises NotFound."""
-        return self._loop.run(self._memory.history(memory_id))
+        return self._loop.run(self._memory.history(memory_id, scope=scope))
 
     def undo(self, decision_id: str, *, author: str | None = None, note: str = "") -> Decision:
         """Undo a decision, and restore its memories.
@@ -276,18 +289,23 @@ class Operations:
         """
         return self._loop.run(self._memory.undo(decision_id, author=author, note=note))
 
-    def pin(self, memory_id: str, *, author: str | None = None, note: str = "") -> Decision:
+    def pin(
+        self, memory_id: str, *, scope: str | None = None, author: str | None = None, note: str = ""
+    ) -> Decision:
         """Pin a live memory: it is not merged, replaced or retired until it is unpinned."""
-        return self._loop.run(self._memory.pin(memory_id, author=author, note=note))
+        return self._loop.run(self._memory.pin(memory_id, scope=scope, author=author, note=note))
 
-    def unpin(self, memory_id: str, *, author: str | None = None, note: str = "") -> Decision:
+    def unpin(
+        self, memory_id: str, *, scope: str | None = None, author: str | None = None, note: str = ""
+    ) -> Decision:
         """Unpin a memory: it may be merged, replaced and retired again."""
-        return self._loop.run(self._memory.unpin(memory_id, author=author, note=note))
+        return self._loop.run(self._memory.unpin(memory_id, scope=scope, author=author, note=note))
 
     def retire(
         self,
         memory_id: str,
         *,
+        scope: str | None = None,
         reason: Ended = "invalid",
         author: str | None = None,
         note: str = "",
@@ -298,23 +316,32 @@ class Operations:
         (it is not, or no longer, true), `unused` or `harmful`. A pinned memory is refused.
         """
         return self._loop.run(
-            self._memory.retire(memory_id, reason=reason, author=author, note=note)
+            self._memory.retire(memory_id, scope=scope, reason=reason, author=author, note=note)
         )
 
     def distinct(
-        self, memory_id: str, other_id: str, *, author: str | None = None, note: str = ""
+        self,
+        memory_id: str,
+        other_id: str,
+        *,
+        scope: str | None = None,
+        author: str | None = None,
+        note: str = "",
     ) -> Decision:
         """Keep two live memories of a scope that are in conflict: both are right.
 
         They are no longer in conflict while both keep their texts, and never merged; an undo takes
         that back.
         """
-        return self._loop.run(self._memory.distinct(memory_id, other_id, author=author, note=note))
+        return self._loop.run(
+            self._memory.distinct(memory_id, other_id, scope=scope, author=author, note=note)
+        )
 
     def rate(
         self,
         memory_id: str,
         *,
+        scope: str | None = None,
         helpful: int = 0,
         harmful: int = 0,
         accessed: int = 0,
@@ -329,6 +356,7 @@ class Operations:
         return self._loop.run(
             self._memory.rate(
                 memory_id,
+                scope=scope,
                 helpful=helpful,
                 harmful=harmful,
                 accessed=accessed,

@@ -1,6 +1,5 @@
 """`memsieve service api`: memories over HTTP."""
 
-import asyncio
 from pathlib import Path
 from typing import Annotated
 
@@ -34,9 +33,9 @@ def api(
     require("api", "the API")
     from streams.api.app.application import served  # noqa: PLC0415
     from streams.api.app.serving import serve  # noqa: PLC0415
-    from streams.store.world.log_lines import log_lines  # noqa: PLC0415 - only here is all this needed
+    from streams.store.world.log_lines import log_lines, run_logged  # noqa: PLC0415 - only here is all this needed
 
     source = where.source(policy=policy, api__tokens=tokens, api__host=host, api__port=port)
     log = log_lines("api")
-    app = served(source.settings, log.info)
-    asyncio.run(serve(source, app, report=log.info, warn=log.warning))
+    app = served(source.settings, log.log)
+    run_logged(serve(source, app, report=log.info, warn=log.warning), log)

@@ -69,8 +69,8 @@ def forget(
         raise options.UnknownId(f"{error}: memsieve memory list") from error
     except AmbiguousPrefix as error:
         raise options.UsageError(str(error)) from error
-    if not (dry_run or later):
-        asyncio.run(scrubbing.scrub(source, note))
+    if not dry_run:
+        asyncio.run(scrubbing.clear(source, wanted, note, later=later))
     tell(_told(forgot, dry_run=dry_run), _json(forgot), as_json=asking.as_json)
     require_decided(forgot.responses, wait)
     decided = decisions_of(forgot.responses)

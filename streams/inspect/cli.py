@@ -1,12 +1,13 @@
 """Commands that read a store: memories, decisions, explain."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, cast
 
 import typer
 from pydantic_core import from_json
 
+from schemas.base import ScopeName
 from schemas.decisions import KINDS, Decision, Marker, Reject
 from schemas.memories import Memory, Standing
 from schemas.outcomes import DeadLetter
@@ -24,6 +25,7 @@ from streams.store.app.reading import (
     LogTarget,
     StoreReader,
     in_order,
+    only_in,
     read,
     reading,
 )
@@ -117,19 +119,28 @@ def explain(
         ),
     ],
     *,
+    scope: options.OneScope = None,
     vectors: options.Vectors = False,
     where: options.ReadOptions,
 ) -> None:
     """Explain a decision: what was compared, and by which rule."""
-    asyncio.run(_explain(where.to_read(), identity, as_json=where.as_json, vectors=vectors))
+    within = only_in(None if scope is None else options.exact(scope))
+    asyncio.run(_explain(where.to_read(), identity, within, as_json=where.as_json, vectors=vectors))
 
 
-async def _explain(source: LogTarget, identity: str, *, as_json: bool, vectors: bool) -> None:
+async def _explain(
+    source: LogTarget,
+    identity: str,
+    within: Callable[[ScopeName], bool],
+    *,
+    as_json: bool,
+    vectors: bool,
+) -> None:
     if not identity:
         raise options.UsageError("ID is empty")
     async with reading(source) as reader:
         try:
-            found = await reader.about(identity)
+            found = await reader.about(identity, within)
         except AmbiguousPrefix as error:
             raise options.UsageError(str(error)) from error
         if found is None:
@@ -143,17 +154,20 @@ async def _explain(source: LogTarget, identity: str, *, as_json: bool, vectors: 
 
 async def _explain_letter(source: LogTarget, identity: str, place: str, *, as_json: bool) -> None:
     """Tell of the dead letter that has the id, or whose event gave itself that id."""
-    for letter in await letters_of(source):
-        if letter.content.id.startswith(identity) or _event_id(letter) == identity:
-            if as_json:
-                say_json([letter_json(letter)])
-            else:
-                show_letter(letter)
-            return
-    raise options.UnknownId(
-        f"no decision, event, memory or dead letter in {place} has the id {identity}; if it was "
-        "published just now, it may wait to be decided: memsieve check"
-    )
+    letters = await letters_of(source)
+    by_id = {letter.content.id: letter for letter in letters}
+    letter = next((one for one in letters if _event_id(one) == identity), None)
+    if letter is None and any(one.startswith(identity) for one in by_id):
+        letter = options.only(by_id, identity, what="dead letter", place=place)
+    if letter is None:
+        raise options.UnknownId(
+            f"no decision, event, memory or dead letter in {place} has the id {identity}; if it "
+            "was published just now, it may wait to be decided: memsieve check"
+        )
+    if as_json:
+        say_json([letter_json(letter)])
+    else:
+        show_letter(letter)
 
 
 def _event_id(letter: Letter) -> str | None:

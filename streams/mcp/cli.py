@@ -1,6 +1,5 @@
 """`memsieve service mcp`: memories as tools of an agent, over the Model Context Protocol."""
 
-import asyncio
 from pathlib import Path
 from typing import Annotated
 
@@ -43,18 +42,18 @@ def mcp(
     """
     require("mcp", "the MCP server")
     from streams.mcp.app import server  # noqa: PLC0415
-    from streams.store.world.log_lines import log_lines  # noqa: PLC0415 - only here is all this needed
+    from streams.store.world.log_lines import log_lines, run_logged  # noqa: PLC0415 - only here is all this needed
 
     if tokens is not None and http is None:
         raise UsageError("--tokens requires --http: one agent at standard input needs none")
     fixed = None if scope is None else _exact(scope)
     settings = options.load(config, store=store, policy=policy, api__tokens=tokens)
-    log = log_lines("mcp").info
+    log = log_lines("mcp")
     if http is None:
-        asyncio.run(server.over_stdio(settings, fixed, log))
+        run_logged(server.over_stdio(settings, fixed, log.log), log)
     else:
         host, port = server.place(http)
-        asyncio.run(server.over_http(settings, fixed, host, port, log))
+        run_logged(server.over_http(settings, fixed, host, port, log.log), log)
 
 
 def _exact(scope: str) -> ScopeName:

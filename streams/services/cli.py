@@ -1,7 +1,5 @@
 """Commands that run as services on Kafka: extractor, deduplicator, writer, serve, consolidator."""
 
-import asyncio
-from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
 import typer
@@ -72,11 +70,11 @@ def consolidator(
     """
     require("kafka", "a service")
     from streams.services.app.consolidator import Consolidator  # noqa: PLC0415
-    from streams.store.world.log_lines import log_lines  # noqa: PLC0415 - only services need all this
+    from streams.store.world.log_lines import log_lines, run_logged  # noqa: PLC0415 - only services need all this
 
     settings = options.load(config, kafka__bootstrap=kafka, service__port=port, policy=policy)
     log = log_lines("consolidator")
-    _work(Consolidator(settings, report=log.info, warn=log.warning).run(), log.error)
+    run_logged(Consolidator(settings, report=log.info, warn=log.warning).run(), log)
 
 
 def serve(
@@ -112,18 +110,9 @@ def _run(
 ) -> None:
     require("kafka", "a service")
     from streams.services.app.services import Roles, Service  # noqa: PLC0415
-    from streams.store.world.log_lines import log_lines  # noqa: PLC0415 - only services need all this
+    from streams.store.world.log_lines import log_lines, run_logged  # noqa: PLC0415 - only services need all this
 
     settings = options.load(config, kafka__bootstrap=kafka, service__port=port, **flags)
     log = log_lines(name)
     roles = Roles(name, extracts=extracts)
-    _work(Service(settings, roles, report=log.info, warn=log.warning).run(), log.error)
-
-
-def _work(service: Coroutine[Any, Any, None], failed: Callable[[str], None]) -> None:
-    """Run a service until it is stopped; what ends it is also a line of its log."""
-    try:
-        asyncio.run(service)
-    except Exception as error:
-        failed(str(error))
-        raise
+    run_logged(Service(settings, roles, report=log.info, warn=log.warning).run(), log)

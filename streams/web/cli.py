@@ -1,6 +1,5 @@
 """`memsieve service web`: serves the web page."""
 
-import asyncio
 from pathlib import Path
 from typing import Annotated
 
@@ -35,10 +34,10 @@ def web(
     """
     require("web", "the page")
     from streams.api.app.serving import serve  # noqa: PLC0415
-    from streams.store.world.log_lines import log_lines  # noqa: PLC0415 - only here is all this needed
+    from streams.store.world.log_lines import log_lines, run_logged  # noqa: PLC0415 - only here is all this needed
     from streams.web.app.app import served  # noqa: PLC0415
 
     source = where.source(policy=policy, api__tokens=tokens, web__host=host, web__port=port)
     log = log_lines("web")
-    app = served(source, log.info)
-    asyncio.run(serve(source, app, report=log.info, warn=log.warning))
+    app = served(source, log.log)
+    run_logged(serve(source, app, report=log.info, warn=log.warning), log)

@@ -169,8 +169,21 @@ class TestMemory:
             assert memory.get("home").pinned
             assert f'it says    "{LYON}"' in memory.explain("e1")
             memory.add(TEA, scope=BEN, memory_id="home")
-            with pytest.raises(InvalidRequest, match=r"^home names 2 memories; give an id: "):
+            said = r"^home names 2 memories; give its scope as well, or an id: "
+            with pytest.raises(InvalidRequest, match=said):
                 memory.get("home")
+            assert memory.get("home", scope=ANA).id == home.memory_id
+            assert memory.explain("home", scope=BEN)[1] == f"scope      {BEN}"
+            memory.unpin("home", scope=ANA)
+            assert memory.update("home", LYON, scope=ANA).memory_id == home.memory_id
+            memory.rate("home", scope=BEN, helpful=1)
+            memory.retire("home", scope=BEN)
+            assert [one.version for one in memory.history("home", scope=BEN)] == [1, 2, 3]
+            for wrong, error in (("acme/eve", NotFound), ("acme/*", InvalidRequest)):
+                with pytest.raises(error):
+                    memory.get("home", scope=wrong)
+            with pytest.raises(NotFound):
+                memory.get(home.memory_id, scope=BEN)
 
     def test_an_update_is_no_sighting_and_leaves_one_memory_of_a_text(
         self, opened: Open, request: pytest.FixtureRequest, tmp_path: Path
@@ -178,6 +191,12 @@ class TestMemory:
         with opened(request, tmp_path, "default-hashing") as memory:
             home = memory.add(LYON, scope=ANA)
             memory.update(home.memory_id, PARIS)
+            for same in (PARIS, f" {PARIS} "):
+                with pytest.raises(InvalidRequest, match="says this already; nothing was changed"):
+                    memory.update(home.memory_id, same)
+            memory.update(home.memory_id, PARIS, tags=("home",))
+            assert memory.get(home.memory_id).tags == ("home",)
+            memory.undo(memory.history(home.memory_id)[-1].decision_id)
             assert memory.get(home.memory_id).observation_count == 1
             tea = memory.add(TEA, scope=ANA)
             joined = memory.update(home.memory_id, TEA)

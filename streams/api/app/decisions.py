@@ -15,6 +15,7 @@ from streams.api.app.records import (
     ListedDecisions,
     ListedQuestions,
     Noted,
+    OneScope,
     Published,
     QuestionsTold,
     Results,
@@ -67,9 +68,9 @@ def _add_decisions(app: FastAPI, desk: Desk) -> None:
         return explained(told, decision, await life.story(decision))
 
     @app.get("/v1/explain/{identity}", summary="Explain", responses=responses(404, 501))
-    async def explain(identity: Label, request: Request) -> Story:
+    async def explain(identity: Label, request: Request, scope: OneScope = None) -> Story:
         """Explain a decision, an event or a memory, line by line."""
-        return Story(story=tuple(await desk.story(request, identity)))
+        return Story(story=tuple(await desk.story(request, identity, scope)))
 
     @app.post(f"{_ONE}/undo", summary="Undo", responses=responses(404, 409, 501))
     async def undo(

@@ -27,6 +27,7 @@ from streams.memory.app.queueing import EventResult
 from streams.model.ports import Poison
 from streams.stage.core.reviewing import ReviewQuestion
 from streams.store.app.conflicts import Contradictions
+from streams.store.app.reading import only_in
 from streams.store.world.metrics import ApiMetrics
 
 
@@ -122,40 +123,62 @@ class Desk:
             return error
 
     async def memory(
-        self, request: Request, right: Right, identity: str, field: str = "memory_id"
+        self,
+        request: Request,
+        right: Right,
+        identity: str,
+        scope: ScopeName | None = None,
+        field: str = "memory_id",
     ) -> Memory:
-        """Return the memory that an id means, that of a `field`. Raises DeclinedRequest if it is forgotten."""
-        memory = await self.any_memory(request, right, identity, field)
+        """Return the memory that an id means. Raises DeclinedRequest if it is forgotten.
+
+        In one scope, if it is named. `field` of the request holds the id.
+        """
+        memory = await self.any_memory(request, right, identity, scope, field)
         require_told(memory, field)
         return memory
 
     async def any_memory(
-        self, request: Request, right: Right, identity: str, field: str = "memory_id"
+        self,
+        request: Request,
+        right: Right,
+        identity: str,
+        scope: ScopeName | None = None,
+        field: str = "memory_id",
     ) -> Memory:
         """Return the memory that an id means; one outside the token's scopes is unknown."""
-        memory = await self.life.memory(identity, _grant(request).covers, field)
-        self.permit(request, right, memory.scope, field, unknown("memory", identity, field))
+        within, nobody = only_in(scope, _grant(request).covers), unknown("memory", identity, field)
+        memory = await self.life.memory(identity, within, field)
+        self.permit(request, right, memory.scope, field, nobody)
+        if scope not in {None, memory.scope}:
+            raise nobody
         return memory
 
     async def decision(
-        self, request: Request, right: Right, identity: str
+        self, request: Request, right: Right, identity: str, within: ScopeName | None = None
     ) -> tuple[Decision, ScopeName]:
-        """Return the decision that an id means, and its scope; outside the token's it is unknown."""
-        decision = await self.life.decision(identity, _grant(request).covers)
+        """Return the decision that an id means, and its scope; outside the token's it is unknown.
+
+        `within` is the one scope that it is looked for in, if any.
+        """
+        decision = await self.life.decision(identity, only_in(within, _grant(request).covers))
         scope, nobody = scope_of(decision), unknown("decision", identity)
-        if scope is None:
+        if scope is None or within not in {None, scope}:
             raise nobody
         self.permit(request, right, scope, "decision_id", nobody)
         return decision, scope
 
-    async def story(self, request: Request, identity: str) -> list[str]:
-        """Explain what an id means, line by line; what is outside the token's scopes is unknown."""
+    async def story(self, request: Request, identity: str, scope: ScopeName | None) -> list[str]:
+        """Explain what an id means, line by line; what is outside the token's scopes is unknown.
+
+        In one scope, if it is named.
+        """
         if not (
-            await _is_known(self.decision(request, "read", identity))
-            or await _is_known(self.memory(request, "read", identity))
+            await _is_known(self.decision(request, "read", identity, scope))
+            or await _is_known(self.memory(request, "read", identity, scope))
         ):
             raise unknown("decision, event or memory", identity)
-        return await self.life.explain(identity, _grant(request).covers)
+        return await self.life.explain(identity, only_in(scope, _grant(request).covers))
 
     async def question(self, request: Request, right: Right, identity: str) -> ReviewQuestion:
         """Return a review question; one outside the token's scopes is unknown."""

@@ -1,6 +1,7 @@
 """Checks in front of an app: token, request rate, concurrency and body size."""
 
 import asyncio
+import logging
 import time
 from http import HTTPStatus
 from typing import Protocol
@@ -100,7 +101,7 @@ class AccessMiddleware:
         except Refused as refused:
             await self._door.refuse(scope, refused)(scope, receive, noting)
         except Exception as error:  # noqa: BLE001 - it was answered; only its kind may be told
-            self._log("an internal error in memsieve", error=type(error).__name__)
+            self._log(logging.ERROR, "an internal error in memsieve", error=type(error).__name__)
         finally:
             self._under_way -= 1
             self._note(scope, status, time.perf_counter() - started)
@@ -132,11 +133,12 @@ class AccessMiddleware:
         grant: Grant | None = scope.get("state", {}).get("grant")
         self._metrics.answered(route, status, seconds)
         self._log(
+            logging.INFO,
             "answered",
             route=route,
             status=int(status),
             token=None if grant is None else grant.name,
-            milliseconds=round(seconds * 1_000, 1),
+            duration_ms=round(seconds * 1_000, 1),
         )
 
     def _route(self, scope: Scope) -> str:

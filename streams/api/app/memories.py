@@ -23,6 +23,7 @@ from streams.api.app.records import (
     Listed,
     Memories,
     Noted,
+    OneScope,
     Outcome,
     Rating,
     Recall,
@@ -33,6 +34,7 @@ from streams.api.app.records import (
     correcting,
     version_told,
 )
+from streams.memory.app.lifecycle import require_news
 from streams.memory.app.queueing import EventResult
 from streams.recall.app.loading import Given, Grouping, UnknownMemory
 from streams.store.app.conflicts import KeptMemory
@@ -54,7 +56,8 @@ def _add_adding(app: FastAPI, desk: Desk) -> None:
     async def add(fresh: Fresh, request: Request, response: Response) -> Outcome:
         """Add a memory; the answer has the decision, its reason and the resulting memory."""
         told = await life.deciding.decide([desk.event(request, fresh)])
-        return (await _all(desk, told, response)).decisions[0]
+        changes = await _all(desk, told, response)
+        return changes.decisions[0]
 
     @app.post("/v1/memories/batch", summary="Add many")
     async def add_many(given: Batch, request: Request) -> Results:
@@ -118,17 +121,17 @@ def _add_one(app: FastAPI, desk: Desk) -> None:
     errors = _accepted(Changes) | responses(404, 409, 410)
 
     @app.get(_ONE, summary="Get one", responses=responses(404, 410))
-    async def get(memory_id: MemoryName, request: Request) -> KeptMemory:
+    async def get(memory_id: MemoryName, request: Request, scope: OneScope = None) -> KeptMemory:
         """Return a memory, even if it was retired: it then says by what, when and why.
 
         `conflicts` are the live memories that contradict it.
         """
-        return await life.kept(await desk.memory(request, "read", memory_id))
+        return await life.kept(await desk.memory(request, "read", memory_id, scope))
 
     @app.get(f"{_ONE}/history", summary="Show its history", responses=responses(404, 410, 501))
-    async def history(memory_id: MemoryName, request: Request) -> Life:
+    async def history(memory_id: MemoryName, request: Request, scope: OneScope = None) -> Life:
         """Show every version of a memory, with its author, reason and sources."""
-        memory = await desk.memory(request, "read", memory_id)
+        memory = await desk.memory(request, "read", memory_id, scope)
         told = await life.history(memory.id)
         return Life(
             memory=told.memory,
@@ -139,14 +142,19 @@ def _add_one(app: FastAPI, desk: Desk) -> None:
 
     @app.patch(_ONE, summary="Update", responses=errors)
     async def update(
-        memory_id: MemoryName, correction: Correction, request: Request, response: Response
+        memory_id: MemoryName,
+        correction: Correction,
+        request: Request,
+        response: Response,
+        scope: OneScope = None,
     ) -> Changes:
         """Give a memory a new text; its history keeps the old one.
 
         A memory that was added with a name, or here, keeps its id. Any other is retired, and a new
         one replaces it. To reverse the change, undo the first of the decisions.
         """
-        memory = await desk.memory(request, "write", memory_id)
+        memory = await desk.memory(request, "write", memory_id, scope)
+        require_news(memory, correction.text, correction.model_fields_set - {"text"})
         try:
             fresh = correcting(memory, correction, await life.addressing(memory), life.clock.now())
         except ValidationError as error:
@@ -165,10 +173,14 @@ def _add_changing(app: FastAPI, desk: Desk) -> None:
 
     @app.post(f"{_ONE}/pin", summary="Pin", responses=errors)
     async def pin(
-        memory_id: MemoryName, request: Request, response: Response, noted: Noted | None = None
+        memory_id: MemoryName,
+        request: Request,
+        response: Response,
+        noted: Noted | None = None,
+        scope: OneScope = None,
     ) -> Changes:
         """Pin a memory: it is not merged, replaced or retired."""
-        memory = await desk.memory(request, "write", memory_id)
+        memory = await desk.memory(request, "write", memory_id, scope)
         note = (noted or Noted()).note
         return await _all(
             desk, await life.pin(memory, desk.author(request), note, pinned=True), response
@@ -176,10 +188,14 @@ def _add_changing(app: FastAPI, desk: Desk) -> None:
 
     @app.post(f"{_ONE}/unpin", summary="Unpin", responses=errors)
     async def unpin(
-        memory_id: MemoryName, request: Request, response: Response, noted: Noted | None = None
+        memory_id: MemoryName,
+        request: Request,
+        response: Response,
+        noted: Noted | None = None,
+        scope: OneScope = None,
     ) -> Changes:
         """Unpin a memory: it may be merged, replaced and retired again."""
-        memory = await desk.memory(request, "write", memory_id)
+        memory = await desk.memory(request, "write", memory_id, scope)
         note = (noted or Noted()).note
         return await _all(
             desk, await life.pin(memory, desk.author(request), note, pinned=False), response
@@ -187,39 +203,51 @@ def _add_changing(app: FastAPI, desk: Desk) -> None:
 
     @app.post(f"{_ONE}/retire", summary="Retire", responses=errors)
     async def retire(
-        memory_id: MemoryName, request: Request, response: Response, why: Retiring | None = None
+        memory_id: MemoryName,
+        request: Request,
+        response: Response,
+        why: Retiring | None = None,
+        scope: OneScope = None,
     ) -> Changes:
         """Retire a memory without a successor. Nothing is deleted: an undo restores it."""
-        memory = await desk.memory(request, "write", memory_id)
+        memory = await desk.memory(request, "write", memory_id, scope)
         asked = why or Retiring()
         told = await life.retire(memory, desk.author(request), asked.note, asked.reason)
         return await _all(desk, told, response)
 
     @app.post(f"{_ONE}/distinct", summary="Keep two", responses=errors)
     async def distinct(
-        memory_id: MemoryName, telling: Telling, request: Request, response: Response
+        memory_id: MemoryName,
+        telling: Telling,
+        request: Request,
+        response: Response,
+        scope: OneScope = None,
     ) -> Changes:
         """Keep two memories that are in conflict: both are right, and are never merged."""
-        memory = await desk.memory(request, "write", memory_id)
-        other = await desk.memory(request, "write", telling.other_id, "other_id")
+        memory = await desk.memory(request, "write", memory_id, scope)
+        other = await desk.memory(request, "write", telling.other_id, scope, "other_id")
         told = await life.distinct(memory, other, desk.author(request), telling.note)
         return await _all(desk, told, response)
 
     @app.post(f"{_ONE}/rate", summary="Rate", responses=errors)
     async def rate(
-        memory_id: MemoryName, rating: Rating, request: Request, response: Response
+        memory_id: MemoryName,
+        rating: Rating,
+        request: Request,
+        response: Response,
+        scope: OneScope = None,
     ) -> Changes:
         """Record how often a memory helped, misled or was read since the last call."""
-        memory = await desk.memory(request, "write", memory_id)
+        memory = await desk.memory(request, "write", memory_id, scope)
         told = await life.rate(memory, desk.author(request), rating.note, rating.counts)
         return await _all(desk, told, response)
 
     @app.post(f"{_ONE}/forget", summary="Forget", responses=responses(404, 409, 501))
     async def forget(
-        memory_id: MemoryName, request: Request, noted: Noted | None = None
+        memory_id: MemoryName, request: Request, noted: Noted | None = None, scope: OneScope = None
     ) -> Forgotten:
         """Forget a memory and all that it stands for. This cannot be undone."""
-        memory = await desk.any_memory(request, "write", memory_id)
+        memory = await desk.any_memory(request, "write", memory_id, scope)
         note = (noted or Noted()).note
         done = await life.forget(memory.id, desk.author(request), note)
         return Forgotten(

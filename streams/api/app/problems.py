@@ -1,5 +1,6 @@
 """The error answers of the API: one form, with one line that says what to do."""
 
+import logging
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, TypeAlias
@@ -19,7 +20,7 @@ from streams.memory.app.problems import dotted
 from streams.model.ports import Fatal, Poison, Transient
 
 Log = Callable[..., object]
-"""Takes a line and its fields, like structlog's loggers."""
+"""Takes a level, a line and its fields, like `log` of structlog's loggers."""
 
 Described: TypeAlias = dict[int | str, dict[str, Any]]
 """The possible answers of a route by status, in FastAPI's form."""
@@ -147,13 +148,13 @@ def tell_problems(
 
     @app.exception_handler(Transient)
     async def later(request: Request, error: Transient) -> Response:
-        log("cannot answer now", reason=str(error))
+        log(logging.WARNING, "cannot answer now", reason=str(error))
         said = "a server is down; send it again"
         return answer(request, Refused(HTTPStatus.SERVICE_UNAVAILABLE, said, retry=1))
 
     @app.exception_handler(Fatal)
     async def broken(request: Request, error: Fatal) -> Response:
-        log("cannot answer until a person acts", reason=str(error))
+        log(logging.ERROR, "cannot answer until a person acts", reason=str(error))
         said = "the service cannot work; its log says why"
         return answer(request, Refused(HTTPStatus.SERVICE_UNAVAILABLE, said))
 

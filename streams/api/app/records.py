@@ -63,6 +63,11 @@ Verdict: TypeAlias = Literal["same", "refines", "refined-by", "contradicts", "di
 """What the newer of two memories is to the older one."""
 
 
+OneScope = Annotated[
+    Scope | None, Field(description="The scope of what the path names, if several have the name.")
+]
+
+
 class Fresh(Remember):
     """A new memory. `event_id` defaults to a new id, `occurred_at` to now.
 

@@ -1,6 +1,6 @@
 """How an event gives a live memory a new text: by its name, by superseding it, or by an answer."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Literal
 
@@ -78,6 +78,15 @@ async def _twin(index: Index, memory: Memory) -> Memory | None:
     found = (await index.with_content([key])).get(key, ())
     others = (one.memory for one in found if one.memory.id != memory.id)
     return next((one for one in others if one.content_key == key and not one.pinned), None)
+
+
+def says_already(memory: Memory, text: object, others: Collection[str] = ()) -> str | None:
+    """Return that an update would change nothing, if so: of the text, and nothing else to say.
+
+    `others` are the fields that it has besides.
+    """
+    same = isinstance(text, str) and content_key(memory.scope, text) == memory.content_key
+    return f"memory {memory.id} says this already" if same and not others else None
 
 
 def unpinned(memory: Memory) -> Memory:

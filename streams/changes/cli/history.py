@@ -23,15 +23,16 @@ def history(
         str, typer.Argument(metavar="ID", help="A memory id or its prefix, a name, or an event id.")
     ],
     *,
+    scope: options.OneScope = None,
     where: options.ReadOptions,
 ) -> None:
     """Show a memory's versions, with authors, reasons and sources."""
-    told = read(where.to_read(), partial(_history, beginning=identity))
+    told = read(where.to_read(), partial(_history, beginning=identity, scope=scope))
     tell(_lines(told), _as_json(told), as_json=where.as_json)
 
 
-async def _history(reader: StoreReader, beginning: str) -> MemoryLineage:
-    return await life(reader, await options.memory_id(reader, beginning))
+async def _history(reader: StoreReader, beginning: str, scope: str | None) -> MemoryLineage:
+    return await life(reader, await options.memory_id(reader, beginning, scope))
 
 
 def _lines(told: MemoryLineage) -> Iterator[str]:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from schemas.decisions import Decision, Marker
 from schemas.events import MEMBERS_MAX, Ended, Event, Pin, Rate, Remember, Retire
 from schemas.memories import Memory
-from streams.changes.app.updating import renewed, renewing, told_after
+from streams.changes.app.updating import renewed, renewing, says_already, told_after
 from streams.changes.core.history import not_live
 from streams.clock.system import SystemClock
 from streams.model.identity import request_id
@@ -38,12 +38,12 @@ Identity = Annotated[
 _REASONS: tuple[str, ...] = get_args(Ended)
 
 
-def pin(identity: Identity, *, note_: options.Note = "", asking: options.ChangeOptions) -> None:
+def pin(identity: Identity, *, note_: options.Note = "", asking: options.OfMemoryOptions) -> None:
     """Pin a memory: it is not merged, replaced or retired."""
     _set_pinned(identity, note_, asking, pinned=True)
 
 
-def unpin(identity: Identity, *, note_: options.Note = "", asking: options.ChangeOptions) -> None:
+def unpin(identity: Identity, *, note_: options.Note = "", asking: options.OfMemoryOptions) -> None:
     """Unpin a memory: it may be merged, replaced and retired again."""
     _set_pinned(identity, note_, asking, pinned=False)
 
@@ -52,12 +52,15 @@ def update(
     identity: Identity,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What it says from now on.")],
     *,
-    asking: options.ChangeOptions,
+    asking: options.OfMemoryOptions,
 ) -> None:
     """Give a memory a new text. It is not compared; the old one stays in the history."""
     source = asking.source()
     who = author_of(source.settings, asking.author)
-    responses = heard(source, _updated(source, identity, text, who, asking.wait))
+    responses = heard(source, _updated(source, identity, text, who, asking))
+    if isinstance(responses, str):
+        _show([], asking, [f"nothing changed: {responses}"])
+        return
     decided = decisions_of(responses)
     # Why it was decided says nothing here: the text is not compared, and the author is known.
     told = [outcome(one) for one in decided[-1:]]
@@ -75,7 +78,7 @@ def retire(
     *,
     reason: Annotated[str, typer.Option("--reason", help=f"Why: {', '.join(_REASONS)}.")],
     note_: options.Note = "",
-    asking: options.ChangeOptions,
+    asking: options.OfMemoryOptions,
 ) -> None:
     """Retire memories without replacing them. Nothing is deleted: memsieve undo restores them.
 
@@ -85,7 +88,7 @@ def retire(
         raise options.UsageError(f"--reason {reason}: write {', '.join(_REASONS)}")
     source = asking.source()
     who = author_of(source.settings, asking.author)
-    memories = read(source, partial(_memories, identities=identities))
+    memories = read(source, partial(_memories, identities=identities, scope=asking.scope))
     in_order = sorted({one.id: one for one in memories}.values(), key=lambda one: one.scope)
     asked: list[Retire] = []
     for scope, some in groupby(in_order, key=lambda memory: memory.scope):
@@ -105,7 +108,7 @@ def distinct(
     ],
     *,
     note_: options.Note = "",
-    asking: options.ChangeOptions,
+    asking: options.OfMemoryOptions,
 ) -> None:
     """Keep two memories that are in conflict: both are right.
 
@@ -113,7 +116,7 @@ def distinct(
     """
     source = asking.source()
     who = author_of(source.settings, asking.author)
-    [one, two] = read(source, partial(_memories, identities=[identity, other]))
+    [one, two] = read(source, partial(_memories, identities=[identity, other], scope=asking.scope))
     ask(source, [both_right(one, two, author=who, note=note_)], asking)
 
 
@@ -124,14 +127,14 @@ def rate(
     harmful: Annotated[int, typer.Option("--harmful", min=0, help="Times it misled.")] = 0,
     accessed: Annotated[int, typer.Option("--accessed", min=0, help="Times it was read.")] = 0,
     note_: options.Note = "",
-    asking: options.ChangeOptions,
+    asking: options.OfMemoryOptions,
 ) -> None:
     """Record how often a memory was read, helped or misled."""
     if not (helpful or harmful or accessed):
         raise options.UsageError("nothing to record: give --helpful, --harmful or --accessed")
     counts = {"accessed": accessed, "helpful": helpful, "harmful": harmful}
     source = asking.source()
-    [memory] = read(source, partial(_memories, identities=[identity]))
+    [memory] = read(source, partial(_memories, identities=[identity], scope=asking.scope))
     _ask_about(source, memory, Rate, note_, asking, **counts)
 
 
@@ -175,10 +178,12 @@ def _told(decided: Sequence[Decision]) -> Iterator[str]:
             yield from (f"  not {refused}" for refused in one.evidence.refused)
 
 
-def _set_pinned(identity: str, note_: str, asking: options.ChangeOptions, *, pinned: bool) -> None:
+def _set_pinned(
+    identity: str, note_: str, asking: options.OfMemoryOptions, *, pinned: bool
+) -> None:
     """Ask to pin or unpin a memory, unless it is as wanted."""
     source = asking.source()
-    [memory] = read(source, partial(_memories, identities=[identity]))
+    [memory] = read(source, partial(_memories, identities=[identity], scope=asking.scope))
     if memory.pinned != pinned:
         _ask_about(source, memory, Pin, note_, asking, pinned=pinned)
         return
@@ -191,7 +196,7 @@ def _ask_about(
     memory: Memory,
     kind: type[Pin | Rate],
     note_: str,
-    asking: options.ChangeOptions,
+    asking: options.OfMemoryOptions,
     **wish: object,
 ) -> None:
     """Ask for a change of a memory."""
@@ -201,11 +206,13 @@ def _ask_about(
 
 
 async def _updated(
-    source: LogTarget, identity: str, text: str, who: str, wait: int
-) -> list[Response]:
-    """Have a live memory say a text; return what was decided."""
+    source: LogTarget, identity: str, text: str, who: str, asking: options.OfMemoryOptions
+) -> list[Response] | str:
+    """Have a live memory say a text; return what was decided, or that it says so already."""
     async with reading(source) as reader:
-        memory = await _live(reader, identity)
+        memory = await _live(reader, identity, asking.scope)
+        if same := says_already(memory, text):
+            return same
         at = told_after(memory, SystemClock().now())
         given = {
             "event_id": request_id(memory.scope, "update", who, at, memory.id),
@@ -220,17 +227,19 @@ async def _updated(
         except ValidationError as error:
             problem = error.errors(include_url=False, include_input=False)[0]
             raise options.UsageError(f"TEXT: {problem['msg']}") from error
-    async with open_client(source, note, watched(wait, note)) as client:
+    async with open_client(source, note, watched(asking.wait, note)) as client:
         return await renewed(client, said, memory, lambda: who)
 
 
-async def _memories(reader: StoreReader, identities: Sequence[str]) -> list[Memory]:
+async def _memories(
+    reader: StoreReader, identities: Sequence[str], scope: str | None
+) -> list[Memory]:
     """Return the live memories that the ids, or their beginnings, name."""
-    return [await _live(reader, identity) for identity in identities]
+    return [await _live(reader, identity, scope) for identity in identities]
 
 
-async def _live(reader: StoreReader, beginning: str) -> Memory:
-    memory = await reader.memory(await options.memory_id(reader, beginning))
+async def _live(reader: StoreReader, beginning: str, scope: str | None) -> Memory:
+    memory = await reader.memory(await options.memory_id(reader, beginning, scope))
     if memory is None:
         raise options.UnknownId(f"no memory in {reader.place} has the id {beginning}")
     if not memory.live:

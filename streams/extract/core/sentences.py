@@ -6,14 +6,14 @@ that with points and few words.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from schemas.events import Remember
 from schemas.turns import State, Turn
+from streams.extract.core.looking import ExaminedTurn
 from streams.extract.core.noting import event_of
 from streams.extract.core.stating import only_names
 from streams.extract.core.triggers import (
-    FiredTrigger,
     Trigger,
     score_change,
     taken,
@@ -43,19 +43,19 @@ _TALK_CATEGORIES = {
 """In order of precedence: the first that fired gives the category."""
 
 
-def events_of(
-    turn: Turn, heard: Sequence[Utterance], fired: Sequence[FiredTrigger], lexicon: Lexicon
-) -> tuple[Remember, ...]:
+def events_of(looked: ExaminedTurn, lexicon: Lexicon) -> tuple[Remember, ...]:
     """Return an event for each distinct informative sentence; none if no trigger fired.
 
     A change of the score is never left without one: if the world says no such sentence, what was
     done is noted with its answer.
     """
-    on = {one.trigger for one in fired}
-    told = [said for said in heard if said.by == "user" or not only_names(said.sentence, lexicon)]
-    found = {event.event_id: event for said in told for event in _event(turn, said, fired, on)}
+    on = {one.trigger for one in looked.fired}
+    told = [
+        said for said in looked.heard if said.by == "user" or not only_names(said.sentence, lexicon)
+    ]
+    found = {event.event_id: event for said in told for event in _event(looked, said, on)}
     if Trigger.SCORE in on and not any(event.source == "world" for event in found.values()):
-        found |= {event.event_id: event for event in _scored(turn, heard, fired, on)}
+        found |= {event.event_id: event for event in _scored(looked, on)}
     return tuple(found.values())
 
 
@@ -67,10 +67,8 @@ def is_informative(sentence: str) -> bool:
     return len(said) >= _WORDS_MIN and len(content) >= _CONTENT_WORDS_MIN and not asks
 
 
-def _event(
-    turn: Turn, said: Utterance, fired: Sequence[FiredTrigger], on: set[Trigger]
-) -> Iterator[Remember]:
-    sentence = said.sentence
+def _event(looked: ExaminedTurn, said: Utterance, on: set[Trigger]) -> Iterator[Remember]:
+    turn, sentence = looked.turn, said.sentence
     category: str | None = None
     if said.by == "user":
         category = _of_talk(sentence, on)
@@ -79,19 +77,18 @@ def _event(
         category = _of_world(turn, sentence, on)
     if category is not None and is_informative(sentence):
         fields = {"text": sentence, "category": category, "source": said.by}
-        yield event_of(turn, fired, taken=" ".join(words(sentence)), fields=fields)
+        yield event_of(turn, looked.fired, taken=" ".join(words(sentence)), fields=fields)
 
 
-def _scored(
-    turn: Turn, heard: Sequence[Utterance], fired: Sequence[FiredTrigger], on: set[Trigger]
-) -> Iterator[Remember]:
+def _scored(looked: ExaminedTurn, on: set[Trigger]) -> Iterator[Remember]:
     """Yield what was done, with all that the world answers: "take lamp: Taken."."""
-    answer = " ".join(said.sentence for said in heard if said.by == "world")
+    answer = " ".join(said.sentence for said in looked.heard if said.by == "world")
     if not answer:
         return
+    turn = looked.turn
     text = f"{action}: {answer}" if (action := _action(turn)) else answer
     fields = {"text": text, "category": _of_world(turn, text, on), "source": "world"}
-    yield event_of(turn, fired, taken=" ".join(words(text)), fields=fields)
+    yield event_of(turn, looked.fired, taken=" ".join(words(text)), fields=fields)
 
 
 def _action(turn: Turn) -> str:

@@ -91,7 +91,7 @@ class Maker:
         if not looked.fired:
             return ()
         if self.model is None:
-            return sentences.events_of(looked.turn, looked.heard, looked.fired, self.lexicon())
+            return sentences.events_of(looked, self.lexicon())
         material = Material(looked, tuple(known), self.retired_max)
         while asking.answers < self.attempts_max:
             answer = await self.model.extract(material, asking.refused)

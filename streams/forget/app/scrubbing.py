@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 
 from pydantic import JsonValue
 from pydantic_core import from_json
@@ -19,6 +20,7 @@ from schemas.decisions import Erase
 from schemas.memories import Memory, Standing
 from schemas.outcomes import DeadLetter, Settled
 from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, REVIEWS
+from streams.forget.app.forgetting import ForgetTarget
 from streams.log.local_broker import LocalBroker
 from streams.model.ports import Log, LogRecord, OutgoingRecord
 from streams.replay.app import rematerialising
@@ -69,6 +71,35 @@ class _Forgotten:
         )
 
 
+async def clear(
+    target: LogTarget, wanted: ForgetTarget, report: Callable[[str], None], *, later: bool
+) -> None:
+    """Erase the dead letters of wholly forgotten scopes, then `scrub` unless that is for `later`.
+
+    No tombstone tells what such letters say, so a later scrub would not find them. Raises NoStore
+    if another process writes the store.
+    """
+    directory = target.directory
+    if directory is not None and wanted.memory is None:
+        with (
+            directory.written_by_us(directory.require()),
+            closing(wiring.log(directory, read_only=False)) as log,
+        ):
+            await _erase(log, DEAD_LETTERS.name, partial(_is_addressed, holds=wanted.holds))
+    if not later:
+        await scrub(target, report)
+
+
+def _is_addressed(value: bytes, holds: Callable[[ScopeName], bool]) -> bool:
+    """Return whether a dead letter's record belongs to a scope that `holds` selects."""
+    try:
+        letter = DEAD_LETTER.decode(value)
+    except Unreadable:
+        return False
+    key = letter.key if isinstance(letter, DeadLetter) else None
+    return key is not None and holds(ScopeName(key))
+
+
 async def scrub(target: LogTarget, report: Callable[[str], None]) -> int:
     """Remove the remains of forgotten memories from a store's files; return how many records.
 
@@ -100,18 +131,20 @@ async def _take(log: LocalBroker, key: TombstoneKey) -> int:
         REVIEWS.name: forgotten.in_review,
         DEAD_LETTERS.name: forgotten.in_letter,
     }
-    taken = 0
-    for topic, tells in told_in.items():
-        gone: dict[int, list[LogRecord]] = {}
-        async for record in records(log, topic):
-            if tells(record.value or b""):
-                gone.setdefault(record.partition, []).append(record)
-        for partition, found in gone.items():
-            if topic == DEAD_LETTERS.name:
-                await _drop(log, found)
-            await log.erase(topic, partition, [record.offset for record in found])
-            taken += len(found)
-    return taken
+    return sum([await _erase(log, topic, tells) for topic, tells in told_in.items()])
+
+
+async def _erase(log: LocalBroker, topic: str, tells: Callable[[bytes], bool]) -> int:
+    """Erase the records of a topic whose value `tells` of something; return their number."""
+    gone: dict[int, list[LogRecord]] = {}
+    async for record in records(log, topic):
+        if tells(record.value or b""):
+            gone.setdefault(record.partition, []).append(record)
+    for partition, found in gone.items():
+        if topic == DEAD_LETTERS.name:
+            await _drop(log, found)
+        await log.erase(topic, partition, [record.offset for record in found])
+    return sum(map(len, gone.values()))
 
 
 async def _drop(log: LocalBroker, found: Sequence[LogRecord]) -> None:

@@ -337,12 +337,11 @@ def _advise(made: _Made, saved: Path | None) -> None:
 
 
 def _advise_to_answer(made: _Made) -> None:
-    count = len(made.questions)
-    if not count:
+    if not made.questions:
         say("no pair is near a threshold: the policies differ little on these rows")
     else:
         say(
-            f"near a threshold: {count} {'pair' if count == 1 else 'pairs'}; answer with --ask, or in "
+            f"near a threshold: {number(len(made.questions), 'pair')}; answer with --ask, or in "
             "the file that --save-answers FILE writes, and give it as --answers FILE"
         )
 

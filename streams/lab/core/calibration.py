@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -138,24 +139,18 @@ class Samples:
 
 def _match(seen: Samples, wanted: float) -> float:
     """Return the lowest cosine with few enough distinct facts, not caught by guards, above it."""
-    lowest = 1.0
-    for bound in _COSINES:
-        above = seen.apart & ~seen.objected & (seen.similarity >= bound)
-        if _upper(Proportion(int(above.sum()), int(seen.apart.sum()))) > wanted:
-            break
-        lowest = bound
-    return lowest
+
+    def hides(bound: float) -> float:
+        return _upper(seen.hidden(~seen.objected & (seen.similarity >= bound)))
+
+    return min(takewhile(lambda bound: hides(bound) <= wanted, _COSINES), default=1.0)
 
 
 def _least(seen: Samples, match: float, wanted: float) -> float:
     """Return the probability threshold that finds the most within the wanted rate."""
-    best, chosen = -1, 1.0
-    for least in reversed(_STEPS):
-        outcome = seen.outcome(match, least)
-        found = seen.found(outcome).count
-        if found > best and _upper(seen.hidden(outcome)) <= wanted:
-            best, chosen = found, least
-    return chosen
+    outcomes = {least: seen.outcome(match, least) for least in reversed(_STEPS)}
+    fine = [least for least, made in outcomes.items() if _upper(seen.hidden(made)) <= wanted]
+    return max(fine, key=lambda least: seen.found(outcomes[least]).count, default=1.0)
 
 
 def _holding(similarities: NDArray[np.float64]) -> float:

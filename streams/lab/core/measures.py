@@ -61,12 +61,9 @@ def auc(positive: Sequence[float], negative: Sequence[float]) -> float | None:
     """Return the area under the ROC curve; ties count half; None if a class is empty."""
     if not positive or not negative:
         return None
-    scores = np.array([*positive, *negative], np.float64)
-    _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    behind = np.cumsum(counts)
-    ranks = (behind - counts + 1 + behind) / 2  # the mean rank of ties
-    above = float(ranks[inverse[: len(positive)]].sum()) - len(positive) * (len(positive) + 1) / 2
-    return above / (len(positive) * len(negative))
+    ranked = np.sort(negative)
+    below = np.searchsorted(ranked, positive, "left") + np.searchsorted(ranked, positive, "right")
+    return float(below.sum()) / (2 * len(positive) * len(negative))
 
 
 @dataclass(frozen=True)
@@ -81,19 +78,11 @@ def curve(positive: Sequence[float], negative: Sequence[float]) -> list[Precisio
     """Return a point per distinct score, highest first; none if a class is empty."""
     if not positive or not negative:
         return []
-    scores = np.array([*positive, *negative], np.float64)
-    is_positive = np.arange(len(scores)) < len(positive)
-    order = np.argsort(-scores, kind="stable")
-    ranked = scores[order]
-    found = np.cumsum(is_positive[order])
-    last = np.append(np.flatnonzero(np.diff(ranked)), len(ranked) - 1)  # the last of each tie
-    return [
-        PrecisionRecall(
-            precision=float(found[i] / (i + 1)),
-            recall=float(found[i] / len(positive)),
-        )
-        for i in last.tolist()
-    ]
+    scores = np.unique([*positive, *negative])[::-1]
+    found = len(positive) - np.searchsorted(np.sort(positive), scores)
+    wrong = len(negative) - np.searchsorted(np.sort(negative), scores)
+    precision, recall = found / (found + wrong), found / len(positive)
+    return list(map(PrecisionRecall, precision.tolist(), recall.tolist()))
 
 
 @dataclass(frozen=True)

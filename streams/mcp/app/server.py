@@ -1,7 +1,9 @@
 """The MCP server of a store, over standard input and output or over HTTP."""
 
+import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from importlib import metadata
 from ipaddress import ip_address
 from typing import Any
@@ -35,7 +37,7 @@ from streams.store.app.settings import Settings
 from streams.store.world.signals import stop_signal
 
 Log = Callable[..., None]
-"""Takes a line and its fields, as structlog's loggers do."""
+"""Takes a level, a line and its fields, like `log` of structlog's loggers."""
 
 PATH = "/mcp"
 
@@ -48,7 +50,7 @@ _INSTRUCTIONS = (
 
 async def over_stdio(settings: Settings, scope: ScopeName | None, log: Log) -> None:
     """Serve the store to the one client at standard input and output, until that ends."""
-    store = await open_memories(LogTarget.of_store(settings), log, log)
+    store = await open_memories(LogTarget.of_store(settings), *_lines(log))
     try:
         server = described(store, settings, scope, log)
         async with stdio_server() as (read, write):
@@ -68,7 +70,7 @@ async def over_http(
     access = load(settings.api.tokens) if asks else None
     async with AsyncExitStack() as stack:
         stop = stack.enter_context(stop_signal())
-        store = await open_memories(LogTarget.of_store(settings), log, log)
+        store = await open_memories(LogTarget.of_store(settings), *_lines(log))
         stack.push_async_callback(store.close)
         server = described(store, settings, scope, log, guarded=access is not None)
         app = server.streamable_http_app(
@@ -76,9 +78,9 @@ async def over_http(
         )
         await stack.enter_async_context(server.session_manager.run())
         served = serving(Gate(app, access), host, port, what="the MCP server", named="--http")
-        log(f"MCP on port {await stack.enter_async_context(served)}, path {PATH}")
+        log(logging.INFO, f"MCP on port {await stack.enter_async_context(served)}, path {PATH}")
         await stop
-        log("stopping")
+        log(logging.INFO, "stopping")
 
 
 def described(
@@ -173,11 +175,16 @@ def _answered(answer: Answer) -> CallToolResult:
     )
 
 
+def _lines(log: Log) -> tuple[Callable[[str], None], Callable[[str], None]]:
+    """Return what logs progress, and what logs that something is waited for."""
+    return partial(log, logging.INFO), partial(log, logging.WARNING)
+
+
 def _failed(error: Exception, log: Log) -> CallToolResult:
     """Tell a failure in one line; of one that nobody foresaw the log has the kind."""
     said = " ".join(str(error).split())
     if failure_of(error) is None:
-        log("an internal error in memsieve", error=type(error).__name__)
+        log(logging.ERROR, "an internal error in memsieve", error=type(error).__name__)
         said = "an internal error in memsieve; please report it"
     return CallToolResult(content=[TextContent(text=said)], is_error=True)
 

@@ -1,198 +1,53 @@
-"""The tools over a store: what each takes, does and answers, in words that a model understands."""
+"""The tools over a store: what each does and answers, in words that a model understands."""
 
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any, TypeAlias
+from typing import Any, TypeAlias
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from schemas.base import (
     Count,
     DecisionId,
     EventName,
-    FewLabels,
-    Label,
     MemoryId,
-    MemoryName,
     Moment,
     Record,
-    Scope,
     ScopeName,
-    Text,
-    Unit,
 )
-from schemas.events import Ended
 from schemas.memories import Memory
 from streams.api.app.access import Right
 from streams.forget.app.forgetting import ForgetTarget, Wish
 from streams.inspect.app import ExplainedDecision, ExplainedVersion
+from streams.mcp.app.arguments import (
+    Disputing,
+    Explaining,
+    Forgetting,
+    OfMemory,
+    Recalling,
+    Remembering,
+    Retiring,
+    Searching,
+    Telling,
+    Undoing,
+    Updating,
+)
 from streams.memory.app.memory_store import MemoryStore
 from streams.memory.app.problems import first_problem
 from streams.recall.app import loading, recalling
-from streams.recall.app.loading import ShownEntry, Verify
+from streams.recall.app.loading import ShownEntry
 from streams.store.app.conflicts import Conflict, Contradicted
 from streams.store.app.failures import UnknownId, UsageError
+from streams.store.app.reading import only_in
 
 AUTHOR = "mcp"
 """Who asks for what a tool changes, where the settings name nobody."""
 
 May: TypeAlias = Callable[[Right, ScopeName], bool]
 """Tells whether who calls may do that in a scope."""
-
-Note = Annotated[
-    str, Field(max_length=2_000, description="Why, in a few words; kept with the decision.")
-]
-
-
-class InScope(Record):
-    """What is asked of one scope."""
-
-    scope: Annotated[
-        Scope,
-        Field(
-            description="The scope of the memories: one exact path such as `acme/ana` or "
-            "`project/website`. Memories are never compared across scopes."
-        ),
-    ]
-
-
-class Remembering(InScope):
-    """A fact, and what is known of it."""
-
-    text: Annotated[
-        Text,
-        Field(
-            description="One fact, in one or two plain sentences that can be understood on their "
-            "own: names instead of pronouns, dates instead of `tomorrow`."
-        ),
-    ]
-    occurred_at: Annotated[
-        Moment | None,
-        Field(description="When it was learned, in ISO 8601 with a time zone. Default: now."),
-    ] = None
-    source: Annotated[Label | None, Field(description="Who said it, or where it was read.")] = None
-    importance: Annotated[Unit | None, Field(description="How important it is, from 0 to 1.")] = (
-        None
-    )
-    tags: Annotated[FewLabels, Field(description="Labels to keep with it.")] = ()
-    event_id: Annotated[
-        EventName | None,
-        Field(
-            description="An id of your own for this call. Sent again with the same id and text, "
-            "the fact is not counted twice."
-        ),
-    ] = None
-
-
-class Recalling(InScope):
-    """What is to be recalled."""
-
-    query: Annotated[
-        Text | None,
-        Field(description="The subject of the memories. Default: lasting and recent memories."),
-    ] = None
-    budget: Annotated[int, Field(ge=1, description="The maximum number of tokens.")] = (
-        recalling.BUDGET
-    )
-
-
-class Searching(InScope):
-    """What is looked for."""
-
-    query: Annotated[Text, Field(description="A question or a few words.")]
-    limit: Annotated[
-        int, Field(ge=1, le=loading.LIMIT_MAX, description="Maximum number of facts.")
-    ] = loading.LIMIT
-    deduplicate: Annotated[
-        bool | None,
-        Field(description="Whether to return memories of one fact as one result. Usually true."),
-    ] = None
-    threshold: Annotated[
-        Unit | None,
-        Field(description="The least cosine similarity between memories of one fact."),
-    ] = None
-    verify: Annotated[
-        Verify | None,
-        Field(
-            description="Who judges whether similar memories are one fact: the built-in judge, a "
-            "language model (llm) if one is configured, or no judge (none)."
-        ),
-    ] = None
-
-
-class Disputing(InScope):
-    """Whose conflicts are listed."""
-
-    limit: Annotated[
-        int, Field(ge=1, le=loading.LIMIT_MAX, description="The most conflicts to return.")
-    ] = loading.LIMIT
-
-
-class Explaining(Record):
-    """What is to be explained."""
-
-    id: Annotated[
-        EventName, Field(description="The id of a decision, an event or a memory, or its name.")
-    ]
-
-
-class OfMemory(Record):
-    """Which memory."""
-
-    memory_id: Annotated[
-        MemoryName,
-        Field(
-            description="The id of a memory, as `remember` and `search` return it, or its beginning."
-        ),
-    ]
-
-
-class Forgetting(OfMemory):
-    """Which memory is to be forgotten, and why."""
-
-    note: Note = ""
-
-
-class Updating(OfMemory):
-    """Which memory says something else from now on, and what."""
-
-    text: Annotated[Text, Field(description="The new text: one fact, in full.")]
-    source: Annotated[Label | None, Field(description="Who said it, or where it was read.")] = None
-
-
-class Retiring(OfMemory):
-    """Which memory ends, and why."""
-
-    reason: Annotated[
-        Ended,
-        Field(
-            description="`invalid` (it is not, or no longer, true), `expired` (its time is over), "
-            "`ended` (what it belonged to is over), `unused` or `harmful`."
-        ),
-    ] = "invalid"
-    note: Note = ""
-
-
-class Telling(OfMemory):
-    """Which two memories are both right, and why."""
-
-    other_id: Annotated[
-        MemoryName, Field(description="The id of the memory that it is in conflict with.")
-    ]
-    note: Note = ""
-
-
-class Undoing(Record):
-    """Which decision is to be undone, and why."""
-
-    decision_id: Annotated[
-        EventName,
-        Field(description="The id of a decision, as `remember` and `history` return it."),
-    ]
-    note: Note = ""
 
 
 class Decided(Record):
@@ -308,20 +163,25 @@ class Call:
         if not self.may(right, scope):
             raise UsageError(f"scope: you may not {right} this scope")
 
-    async def memory_id(self, right: Right, identity: str) -> MemoryId:
-        """Return the memory that an id means in the scopes of who calls. Raises UnknownId."""
+    async def memory_id(self, right: Right, asked: OfMemory) -> MemoryId:
+        """Return the memory that is meant, in the scopes of who calls. Raises UnknownId."""
+        return await self.meant(right, asked.memory_id, asked.scope)
+
+    async def meant(self, right: Right, identity: str, scope: ScopeName | None) -> MemoryId:
+        """Return the memory that an id means, in one scope if it is named, as `memory_id` does."""
         with _of_caller(identity):
-            return await self.store.memory_id(identity, partial(self.may, right))
+            return await self.store.memory_id(identity, only_in(scope, partial(self.may, right)))
 
     async def decision_id(self, right: Right, identity: str) -> DecisionId:
         """Return the decision that an id means in the scopes of who calls. Raises UnknownId."""
         with _of_caller(identity):
             return await self.store.decision_id(identity, partial(self.may, right))
 
-    async def explained(self, identity: str) -> list[str]:
+    async def explained(self, asked: Explaining) -> list[str]:
         """Explain what an id means in the scopes of who calls. Raises UnknownId."""
-        with _of_caller(identity):
-            return await self.store.explain(identity, partial(self.may, "read"))
+        with _of_caller(asked.id):
+            within = only_in(asked.scope, partial(self.may, "read"))
+            return await self.store.explain(asked.id, within)
 
     def wish(self, note: str) -> Wish:
         return self.store.wish(self.author, note)
@@ -356,7 +216,7 @@ class Tool:
         schema.pop("description")
         if fixed is not None and "scope" in schema["properties"]:
             del schema["properties"]["scope"]
-            schema["required"].remove("scope")
+            schema["required"] = [one for one in schema["required"] if one != "scope"]
         return schema
 
     def result(self) -> dict[str, Any] | None:
@@ -413,33 +273,33 @@ async def _conflicts(call: Call, asked: Disputing) -> Disputes:
 
 
 async def _explain(call: Call, asked: Explaining) -> Story:
-    return Story(story=tuple(await call.explained(asked.id)))
+    return Story(story=tuple(await call.explained(asked)))
 
 
 async def _history(call: Call, asked: OfMemory) -> Life:
-    identity = await call.memory_id("read", asked.memory_id)
+    identity = await call.memory_id("read", asked)
     return Life(versions=tuple(map(_version, await call.store.history(identity))))
 
 
 async def _update(call: Call, asked: Updating) -> Decided:
-    identity = await call.memory_id("write", asked.memory_id)
-    said = asked.model_dump(exclude_none=True, exclude={"memory_id"})
+    identity = await call.memory_id("write", asked)
+    said = asked.model_dump(exclude_none=True, exclude={"memory_id", "scope"})
     return _decided(await call.store.update(identity, said))
 
 
 async def _retire(call: Call, asked: Retiring) -> Decided:
-    identity = await call.memory_id("write", asked.memory_id)
+    identity = await call.memory_id("write", asked)
     return _decided(await call.store.retire(identity, call.wish(asked.note), asked.reason))
 
 
 async def _distinct(call: Call, asked: Telling) -> Decided:
-    one = await call.memory_id("write", asked.memory_id)
-    other = await call.memory_id("write", asked.other_id)
+    one = await call.memory_id("write", asked)
+    other = await call.meant("write", asked.other_id, asked.scope)
     return _decided(await call.store.distinct(one, other, call.wish(asked.note)))
 
 
 async def _forget(call: Call, asked: Forgetting) -> Forgotten:
-    wanted = ForgetTarget(memory=await call.memory_id("write", asked.memory_id))
+    wanted = ForgetTarget(memory=await call.memory_id("write", asked))
     forgot = await call.store.forget(wanted, call.wish(asked.note), later=False)
     return Forgotten(memory_ids=forgot.memory_ids, decided_again=forgot.decided_again)
 

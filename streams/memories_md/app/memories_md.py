@@ -66,14 +66,12 @@ def read_entries(
     through, the end of the memory.
     """
     document = parse(text)
-    kept = standing(document, placed)
-    found: list[tuple[int, Remember | Retire]] = []
-    told, first = list(problems(document)), dict[tuple[ScopeName, EventId], int]()
+    kept = {at: ours for at, ours in standing(document, placed).items() if ours[0] in stored}
+    found: dict[tuple[ScopeName, EventId], tuple[int, Remember | Retire]] = {}
+    told = list(problems(document))
     retired = known = 0
     for one, nth in numbered(entries(document)):
         ours = kept.get(one.at)
-        if ours is not None and ours[0] not in stored:
-            ours = None
         if ours is not None and ours[1].words == words_digest(one.entry):
             known += 1
             continue
@@ -86,15 +84,13 @@ def read_entries(
             continue
         if event is None:
             retired += not one.entry.live
-            continue
-        before = first.setdefault((event.scope, event.event_id), one.line)
-        if before != one.line:
-            told.append(
-                FileProblem(one.line, f"states the same as line {before}; remove one of them")
-            )
-            continue
-        found.append((one.line, event))
-    return Entries(found, sorted(told, key=lambda problem: problem.line), retired, known)
+        elif before := found.get((event.scope, event.event_id)):
+            same = f"states the same as line {before[0]}; remove one of them"
+            told.append(FileProblem(one.line, same))
+        else:
+            found[event.scope, event.event_id] = one.line, event
+    told.sort(key=lambda problem: problem.line)
+    return Entries(list(found.values()), told, retired, known)
 
 
 def _event(

@@ -12,6 +12,7 @@ import stat
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 from streams.model.ports import NoStore, Transient
@@ -97,7 +98,7 @@ class MemoriesFile:
             return
         kept = self.beside("backup-0")
         write_durably(kept, content, mode)
-        for older, newer in zip(backups[:0:-1], backups[-2::-1], strict=True):
+        for newer, older in reversed(list(pairwise(backups))):
             if newer.exists():
                 newer.replace(older)
         kept.replace(backups[0])

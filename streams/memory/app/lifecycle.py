@@ -5,7 +5,7 @@ Authorization is not checked here: the caller has checked the scope of each requ
 
 import base64
 import binascii
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -16,7 +16,7 @@ from schemas.decisions import Decision, Marker, Reinforce, Reject
 from schemas.events import Ended, Event, Pin, Rate, Remember, Retire
 from schemas.memories import Memory, Standing
 from streams.changes.app.lineages import IncompleteUndo, MemoryLineage, history, planned
-from streams.changes.app.updating import addressing, settling, stands
+from streams.changes.app.updating import addressing, says_already, settling, stands
 from streams.changes.core.history import not_live
 from streams.forget.app.forgetting import (
     ForgetPlans,
@@ -50,6 +50,9 @@ from streams.store.app.conflicts import (
 from streams.store.app.failures import UsageError
 from streams.store.app.reading import AmbiguousPrefix, StoreReader, everywhere
 from streams.store.app.requests import distinct, request
+
+_ID_LENGTH = 36
+"""The characters of an id: a UUID."""
 
 _Request = TypeVar("_Request", Pin, Rate, Retire)
 
@@ -122,6 +125,9 @@ class Lifecycle:
             with _unambiguous(field):
                 known = await self.reader.memory_id(identity, within) or known
             held = await index.get([known])
+        if not held and self.reader is None and len(identity) != _ID_LENGTH:
+            said = f"no memory has the whole id {identity}; beside a cluster give the whole id"
+            raise DeclinedRequest(DeclineReason.UNKNOWN, said, field)
         if not held:
             raise unknown("memory", identity, field)
         return held[known].memory
@@ -440,6 +446,13 @@ def require_free(memory: Memory) -> None:
         raise DeclinedRequest(
             DeclineReason.CONFLICT, f"memory {memory.id} is pinned; unpin it first", "memory_id"
         )
+
+
+def require_news(memory: Memory, text: str, others: Collection[str]) -> None:
+    """Raise DeclinedRequest if an update would change nothing; `others` are its other fields."""
+    if same := says_already(memory, text, others):
+        said = f"text: {same}; nothing was changed"
+        raise DeclinedRequest(DeclineReason.CONFLICT, said, "text")
 
 
 def scope_of(decision: Decision) -> ScopeName | None:

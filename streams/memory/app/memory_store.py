@@ -15,7 +15,7 @@ from schemas.decisions import Decision, Ignore, Reason, Reject
 from schemas.events import Ended, Event, Pin, Rate, Remember, Retire
 from schemas.memories import Memory
 from streams.changes.app.lineages import history, undo
-from streams.changes.app.updating import renewed, renewing, told_after, unpinned
+from streams.changes.app.updating import renewed, renewing, says_already, told_after, unpinned
 from streams.changes.core.history import not_live
 from streams.clock.system import SystemClock
 from streams.dead_letters.app import why_set_aside
@@ -28,7 +28,7 @@ from streams.forget.app.forgetting import (
     in_full,
     key_of,
 )
-from streams.forget.app.scrubbing import scrub
+from streams.forget.app.scrubbing import clear
 from streams.inspect.app import ExplainedDecision, ExplainedVersion, explained, told, told_version
 from streams.memory.app.holding import Resources
 from streams.memory.app.lifecycle import is_forgotten
@@ -315,11 +315,11 @@ class MemoryStore:
             await self.take_hold()
         return key
 
-    async def _scrub(self) -> None:
+    async def _clear(self, wanted: ForgetTarget, *, later: bool) -> None:
         """Remove what was forgotten from a store's files; a cluster leaves that to Kafka."""
-        if self._target.directory is not None:
+        if self._target.directory is not None and not (later and wanted.memory is not None):
             await self._let_go()
-            await scrub(self._target, lambda _: None)
+            await clear(self._target, wanted, lambda _: None, later=later)
             await self.take_hold()
 
     @asynccontextmanager
@@ -375,6 +375,8 @@ class MemoryStore:
     async def _update(self, identity: str, said: Mapping[str, object]) -> ExplainedDecision:
         async with self._changing() as held:
             memory = await self._live(identity)
+            if same := says_already(memory, said["text"], said.keys() - {"text"}):
+                raise UsageError(f"text: {same}; nothing was changed", "text")
             at = {"occurred_at": told_after(memory, SystemClock().now())}
             dated = {} if "occurred_at" in said else at
 
@@ -439,8 +441,7 @@ class MemoryStore:
                 raise UnknownId(str(error)) from error
             require_decided(forgot.responses, self._wait)
             settled(forgot.responses)
-            if not later:
-                await self._scrub()
+            await self._clear(meant, later=later)
             return forgot
 
     async def _memory(self, identity: str) -> Memory:

@@ -50,7 +50,7 @@ def notice(decision: Decision, titles: Titles) -> LogLine | None:
         action = "merge" if isinstance(decision, Merge) else "supersession"
         old = [target.memory_id for target in decision.targets]
         called = {"superseded_titles": [titles.get(one) for one in old]}
-        return _of(decision, "near-duplicate superseded", action, {"superseded": old}, called)
+        return _of(decision, "near-duplicate superseded", action, {"superseded_ids": old}, called)
     return None
 
 
@@ -61,7 +61,7 @@ def loose(decision: Decision, titles: Titles) -> LogLine | None:
     if near[0].band is not Band.LOG:
         return None
     called = {"similar_title": titles.get(near[0].memory_id)}
-    return _of(decision, "similar memory kept", "insert", {"similar": near[0].memory_id}, called)
+    return _of(decision, "similar memory kept", "insert", {"similar_id": near[0].memory_id}, called)
 
 
 def checked(decision: Decision) -> LogLine | None:
@@ -69,7 +69,7 @@ def checked(decision: Decision) -> LogLine | None:
     if isinstance(decision, Marker) or not isinstance(decision.event, Remember):
         return None
     fields = {
-        "action": decision.kind,
+        "kind": decision.kind,
         "reason": decision.evidence.reason.value,
         "scope": decision.event.scope,
         "event_id": decision.event.event_id,

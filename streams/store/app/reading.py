@@ -88,6 +88,13 @@ def everywhere(_: ScopeName) -> bool:
     return True
 
 
+def only_in(
+    scope: ScopeName | None, within: Callable[[ScopeName], bool] = everywhere
+) -> Callable[[ScopeName], bool]:
+    """Return what tells whether a scope will do: one scope if it is named, of those `within`."""
+    return within if scope is None else lambda one: one == scope and within(one)
+
+
 @dataclass(frozen=True)
 class StoreReader:
     """Reads one store or cluster, even while other processes write it.
@@ -183,7 +190,7 @@ class StoreReader:
             return IdentifiedEntries("memory", named, _entries(await self._of_memories([named])))
         for what, found in by_id.items():
             if found:
-                only = _only(found, identity)
+                only = only_one(found, identity)
                 return IdentifiedEntries(what, only, _entries(found[only]))
         return None
 
@@ -206,7 +213,7 @@ class StoreReader:
         if identity in ids:
             return MemoryId(identity)
         named = _one_meant(records, identity)
-        return named or (MemoryId(_only(ids, identity)) if ids else None)
+        return named or (MemoryId(only_one(ids, identity)) if ids else None)
 
     async def decision_id(
         self, identity: str, within: Callable[[ScopeName], bool] = everywhere
@@ -443,7 +450,9 @@ def _one_meant(found: Sequence[LogRecord], identity: str) -> MemoryId | None:
                 meant[scope] = own if own in changed else MemoryId(changed[0])
     if len(meant) > 1:
         shown = ", ".join(f"{one} of {scope}" for scope, one in sorted(meant.items())[:5])
-        raise AmbiguousPrefix(f"{identity} names {len(meant):,} memories; give an id: {shown}")
+        raise AmbiguousPrefix(
+            f"{identity} names {len(meant):,} memories; give its scope as well, or an id: {shown}"
+        )
     return next(iter(meant.values()), None)
 
 
@@ -452,8 +461,11 @@ _BEGINNING_MIN = 6
 none: among a million ids, one begins with six given hexadecimal digits with a chance of 6 %."""
 
 
-def _only(things: Collection[str], beginning: str) -> str:
-    """Return the only id. Raises AmbiguousPrefix if there are several, or the beginning is short."""
+def only_one(things: Collection[str], beginning: str) -> str:
+    """Return the only id that has a beginning. Raises AmbiguousPrefix if several do, or it is short.
+
+    `things` are the ids that have it.
+    """
     if len(beginning) < _BEGINNING_MIN:
         raise AmbiguousPrefix(
             f"{beginning} is no whole id; of an id, write {_BEGINNING_MIN} characters at least"

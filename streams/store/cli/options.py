@@ -15,7 +15,7 @@ from schemas.codec import plain
 from streams.model.scope import lies_in
 from streams.store.app import settings
 from streams.store.app.failures import UnknownId, UsageError
-from streams.store.app.reading import AmbiguousPrefix, LogTarget, StoreReader
+from streams.store.app.reading import AmbiguousPrefix, LogTarget, StoreReader, only_in, only_one
 from streams.store.app.settings import Settings
 from streams.store.cli.console import note
 from streams.store.flow.past import Bound
@@ -80,6 +80,9 @@ ScopeBelow = Annotated[
     typer.Option(
         "--scope", callback=_without_wildcards, help="Only this scope and the scopes below it."
     ),
+]
+OneScope = Annotated[
+    str | None, typer.Option("--scope", help="The scope of ID, if several have the name.")
 ]
 Author = Annotated[
     str | None, typer.Option("--author", help="The author. [reviews.author, or the login name]")
@@ -165,6 +168,13 @@ class ChangeOptions(LogOptions):
         return super().source(policy=self.policy, **flags)
 
 
+@dataclass(frozen=True, kw_only=True)
+class OfMemoryOptions(ChangeOptions):
+    """The options of a command that asks for a change of memories that it names."""
+
+    scope: OneScope = None
+
+
 def load(config: Path | None = None, **flags: Any) -> Settings:  # noqa: ANN401 - typer's values
     """Return the settings with the flags that were given; `embedder__model` is embedder.model."""
     tree: dict[str, Any] = {}
@@ -223,21 +233,27 @@ def only(things: Mapping[str, _T], identity: str, *, what: str, place: str) -> _
     """
     if not identity:
         raise UsageError("ID is empty")
-    found = [identity] if identity in things else [i for i in things if i.startswith(identity)]
+    if identity in things:
+        return things[identity]
+    found = [one for one in things if one.startswith(identity)]
     if not found:
         raise UnknownId(f"no {what} in {place} has the id {identity}")
-    if len(found) > 1:
-        shown = ", ".join(sorted(found)[:5])
-        raise UsageError(f"{len(found):,} ids begin with {identity}: {shown}")
-    return things[found[0]]
+    try:
+        return things[only_one(found, identity)]
+    except AmbiguousPrefix as error:
+        raise UsageError(str(error)) from error
 
 
-async def memory_id(reader: StoreReader, identity: str) -> MemoryId:
-    """Return the id of the one memory that an id means, as StoreReader.memory_id does."""
+async def memory_id(reader: StoreReader, identity: str, scope: str | None) -> MemoryId:
+    """Return the id of the one memory that an id means, as StoreReader.memory_id does.
+
+    In one scope, if `--scope` names it.
+    """
     if not identity:
         raise UsageError("ID is empty")
+    within = only_in(None if scope is None else exact(scope))
     try:
-        found = await reader.memory_id(identity)
+        found = await reader.memory_id(identity, within)
     except AmbiguousPrefix as error:
         raise UsageError(str(error)) from error
     if found is None:

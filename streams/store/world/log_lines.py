@@ -1,9 +1,11 @@
 """The log lines of a process."""
 
+import asyncio
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextvars import ContextVar
+from typing import Any
 
 import structlog
 
@@ -58,7 +60,16 @@ class DecisionLines:
 
     def rebuilt(self, memories: int, seconds: float) -> None:
         """Log that the index was brought level with the log, and how many memories it holds."""
-        self._log.info("index rebuilt", memories=memories, duration_s=round(seconds, 2))
+        self._log.info("index rebuilt", memories=memories, duration_ms=round(1e3 * seconds, 1))
+
+
+def run_logged(service: Coroutine[Any, Any, None], log: structlog.stdlib.BoundLogger) -> None:
+    """Run a service until it is stopped; what ends it is also a line of its log."""
+    try:
+        asyncio.run(service)
+    except Exception as error:
+        log.error(str(error))  # noqa: TRY400 - whoever called prints the error
+        raise
 
 
 def log_lines(service: str, level: int = logging.INFO) -> structlog.stdlib.BoundLogger:

@@ -39,6 +39,15 @@ def test_the_new_text_stands_and_the_old_one_is_in_the_history(
     assert texts_after(memsieve, told.out.splitlines()[1]) == {OLD}
 
 
+@pytest.mark.parametrize("text", [OLD, "Ana  lives in Lyon. "])
+def test_the_text_that_it_has_already_changes_nothing(
+    memsieve: Memsieve, identity: str, text: str
+) -> None:
+    told = memsieve("memory", "update", identity, text, "--store", "store")
+    assert (told.code, told.out) == (0, f"nothing changed: memory {identity} says this already\n")
+    assert len(memsieve("decisions", "--store", "store", "--json").json()) == 1
+
+
 def test_a_memory_that_its_producer_named_keeps_its_id(memsieve: Memsieve, tmp_path: Path) -> None:
     named = '{"scope": "acme/ana", "text": "Ana lives in Lyon.", "memory_id": "home"}\n'
     (tmp_path / "named.jsonl").write_text(named, encoding="utf-8")
@@ -66,7 +75,21 @@ def test_a_memory_is_named_by_its_id_its_name_or_the_id_of_an_event(
     several = memsieve("memory", "history", "home", "--store", "store")
     shown = f"{ana['id']} of acme/ana, {ben['id']} of acme/ben"
     assert (several.code, several.out) == (2, "")
-    assert several.err == f"memsieve: home names 2 memories; give an id: {shown}\n"
+    assert (
+        several.err
+        == f"memsieve: home names 2 memories; give its scope as well, or an id: {shown}\n"
+    )
+    for scope, kept in (("acme/ana", ana), ("acme/ben", ben)):
+        of = ("home", "--scope", scope, "--store", "store")
+        assert memsieve("memory", "history", *of, "--json").json()["memory"]["id"] == kept["id"]
+        assert f"memory     {kept['id']}" in memsieve("explain", *of).out
+        assert kept["id"] in memsieve("memory", "pin", *of).out
+        assert kept["id"] in memsieve("memory", "unpin", *of).out
+    elsewhere = memsieve("memory", "update", ana["id"], "x", "--scope", "acme/ben", *of[3:])
+    assert (elsewhere.code, elsewhere.err) == (
+        5,
+        f"memsieve: no memory in store has the id {ana['id']}\n",
+    )
     assert memsieve("forget", "e3", "--store", "store").code == 0
     told = memsieve("explain", "home", "--store", "store").out
     assert f"memory     {ana['id']}" in told.splitlines()

@@ -242,12 +242,16 @@ def test_an_id_that_no_letter_has_is_told_and_nothing_is_done(
 
 
 def test_a_beginning_that_several_letters_share_is_not_guessed_at(memsieve: Memsieve) -> None:
-    left_behind(of(b"{", "ab"), of(b"{", "abc"))
-    for command in ("show", "requeue", "drop"):
-        result = letters(memsieve, command, "a")
-        assert (result.code, result.out) == (2, "")
-        assert "2 ids begin with a: ab, abc" in result.err
-    assert letters(memsieve, "show", "ab").code == 0
+    left_behind(of(b"{", "twins-1"), of(b"{", "twins-12"))
+    for command in ("dead-letters show", "dead-letters requeue", "dead-letters drop", "explain"):
+        for named, said in (
+            ("twins-", "2 ids begin with twins-"),
+            ("twins", "twins is no whole id"),
+        ):
+            result = memsieve(*command.split(), named, "--store", "store")
+            assert (result.code, result.out) == (2, "")
+            assert said in result.err
+    assert letters(memsieve, "show", "twins-1").code == 0
 
 
 def test_a_letter_is_shown_with_all_it_came_with(memsieve: Memsieve, tmp_path: Path) -> None:

@@ -343,6 +343,31 @@ def test_a_dead_letter_that_says_it_goes_with_it_and_cannot_be_requeued(
     healthy(memsieve)
 
 
+@pytest.mark.covers("B135", "B136")
+@pytest.mark.parametrize("whole", [("--scope", "acme/ana"), ("--tenant", "acme")])
+@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.usefixtures("vault")
+def test_what_a_whole_scope_left_in_dead_letters_goes_with_it(
+    memsieve: Memsieve, tmp_path: Path, whole: tuple[str, str], *, later: bool
+) -> None:
+    """Whatever it says: a letter that says something new has no tombstone."""
+    reused = rows(tmp_path / "in.jsonl", "Bo collects stamps.", "Cleo sails.", scope="acme/ana")
+    rows(tmp_path / "other.jsonl", "Dan skates.", scope="other/dan")
+    rows(tmp_path / "none.jsonl", "Dan skates on ice.", scope="other/dan", importance=7)
+    given = (reused, tmp_path / "other.jsonl", tmp_path / "none.jsonl")
+    assert memsieve("run", *given, "--store", "store", "--json").json()["dead_letters"] == 3
+    asked = ("forget", *whole, *(("--later",) if later else ()), "--store", "store")
+    assert memsieve(*asked, "--dry-run").code == 0
+    assert files_with(tmp_path / "store", ["stamps"])
+    assert memsieve(*asked).code == 0
+    if later:
+        assert memsieve("store", "scrub", "--store", "store").code == 0
+    assert files_with(tmp_path / "store", [WORD, "stamps", "sails"]) == []
+    [left] = memsieve("dead-letters", "list", "--all", "--store", "store", "--json").json()
+    assert left["origin"].endswith("none.jsonl:1")
+    healthy(memsieve)
+
+
 @pytest.mark.covers("B135")
 @pytest.mark.parametrize(
     "broken",

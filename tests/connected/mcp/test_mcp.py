@@ -225,6 +225,23 @@ async def test_an_agent_is_told_what_contradicts_what_and_which_is_the_newer(
         assert [one["conflicts"] for one in found] == [[]]
 
 
+async def test_a_name_that_two_scopes_have_is_told_apart_by_its_scope(tmp_path: Path) -> None:
+    async with over_stdio(installation(tmp_path)) as agent:
+        made = {
+            scope: await agent.call("remember", scope=scope, text=TEA, event_id="tea")
+            for scope in (ANA, BEN)
+        }
+        refused = await agent.refused("history", memory_id="tea")
+        assert refused.startswith("tea names 2 memories; give its scope as well, or an id: ")
+        for scope in (ANA, BEN):
+            [version] = (await agent.call("history", memory_id="tea", scope=scope))["versions"]
+            assert version["decision_id"] == made[scope]["decision_id"]
+            told = await agent.call("explain", id="tea", scope=scope)
+            assert f"scope      {scope}" in told["story"]
+        updated = await agent.call("update", memory_id="tea", scope=BEN, text=LYON)
+        assert updated["memory_id"] == made[BEN]["memory_id"]
+
+
 def kept(store: Path) -> bytes:
     """Return all that the files of a store say."""
     return b"".join(file.read_bytes() for file in store.glob("**/*") if file.is_file())

@@ -17,7 +17,7 @@ from schemas.base import ScopeName
 from schemas.events import Remember
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import REQUEST_BYTES_MAX, KafkaLog
-from streams.model.ports import Unreachable
+from streams.model.ports import CommittedOffset, LogRecord, OutgoingRecord, Unreachable
 from streams.model.scope import partition_of
 from streams.stage.flow.decisions import FENCE_HEADER
 from streams.stage.flow.incoming import FORWARDED_HEADER
@@ -451,6 +451,63 @@ async def test_a_collection_that_is_deleted_meanwhile_is_refilled(
             service.wait_until_ready()
             assert service.stop() == 0
     assert "all as the log says" in installation.memsieve("check")
+
+
+async def test_an_older_copy_of_the_log_is_continued_as_the_runbook_says(
+    tmp_path: Path, kafka_bootstrap: str, topic_prefix: str, own_qdrant: StandIn
+) -> None:
+    """What was decided after the copy is decided again, once."""
+    here = on_qdrant(tmp_path, kafka_bootstrap, topic_prefix, own_qdrant.url, "test")
+    here.memsieve("service", "topics", "create", "--partitions", "1")
+    connection = connection_of(here)
+    decisions = connection.named("memory.decisions")
+    with here.running("writer") as writer, here.running("deduplicator") as deduplicator:
+        here.memsieve("publish", str(write_events(tmp_path / "1.jsonl", facts(20))))
+        await settled(here, 20)
+        copy = await records(connection)
+        here.memsieve("publish", str(write_events(tmp_path / "2.jsonl", facts(20, first=20))))
+        await settled(here, 40)
+        assert (deduplicator.stop(), writer.stop()) == (0, 0)
+    async with administered(connection) as admin:
+        await admin.delete_topics([decisions])
+    wait_until(
+        lambda: "created" in here.memsieve("service", "topics", "create", "--partitions", "1"),
+        "the topic is there again",
+    )
+    await put_back(connection, copy)
+    for service in ("writer", "deduplicator"):
+        assert "the log has lost decisions" in here.memsieve("service", service, code=6)
+    log = KafkaLog(connection)
+    for topic, group in GROUPS.items():
+        await log.commit(group, topic, 0, CommittedOffset(0))
+    await log.close()
+    client = rest_client(own_qdrant.url)
+    for one in (await client.get_collections()).collections:
+        await client.delete_collection(one.name)
+    await client.close()
+    with here.running("writer"), here.running("deduplicator"):
+        await settled(here, 40)
+    once(here.json("decisions"))
+    assert len(here.json("memory", "list")) == 40
+    here.memsieve("check", "--full")
+
+
+async def records(connection: Connection) -> list[LogRecord]:
+    """Return what is in the one partition of memory.decisions."""
+    log = KafkaLog(connection)
+    found: list[LogRecord] = []
+    while some := await log.read("memory.decisions", 0, len(found), 1_000):
+        found += some
+    await log.close()
+    return found
+
+
+async def put_back(connection: Connection, copy: Sequence[LogRecord]) -> None:
+    """Append a copy of memory.decisions, from its first record on: each gets its own offset."""
+    log = KafkaLog(connection)
+    again = [OutgoingRecord(one.topic, 0, one.key, one.value or b"", one.headers) for one in copy]
+    assert await log.append(again) == [one.offset for one in copy]
+    await log.close()
 
 
 async def publish_raw(

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any, get_args
@@ -111,8 +112,8 @@ class World:
             raise self.trouble
         return self.index
 
-    def _noted(self, line: str, **fields: Any) -> None:
-        self.log.append({"line": line, **fields})
+    def _noted(self, level: int, line: str, **fields: Any) -> None:
+        self.log.append({"level": level, "line": line, **fields})
 
     async def keep(self) -> None:
         await self.index.write(
@@ -392,23 +393,38 @@ async def test_so_many_requests_are_worked_on_at_once_and_so_many_wait() -> None
 
 
 @pytest.mark.parametrize(
-    ("trouble", "status", "detail"),
+    ("trouble", "status", "level", "detail"),
     [
-        (Unreachable("http://qdrant:6333 does not answer"), 503, "a server is down; send it again"),
-        (NoStore("/var/store is damaged"), 503, "the service cannot work; its log says why"),
-        (ValueError(OF_BEN), 500, "an internal error in memsieve; please report it"),
+        (
+            Unreachable("http://qdrant:6333 does not answer"),
+            503,
+            logging.WARNING,
+            "a server is down; send it again",
+        ),
+        (
+            NoStore("/var/store is damaged"),
+            503,
+            logging.ERROR,
+            "the service cannot work; its log says why",
+        ),
+        (
+            ValueError(OF_BEN),
+            500,
+            logging.ERROR,
+            "an internal error in memsieve; please report it",
+        ),
     ],
 )
 async def test_a_failure_tells_the_log_why_and_the_caller_only_what_to_do(
-    trouble: Exception, status: int, detail: str
+    trouble: Exception, status: int, level: int, detail: str
 ) -> None:
     world = World()
     world.trouble = trouble
     async with client(world) as http:
         answer = await http.post(SEARCH, json=bodies(ANA)[SEARCH])
     assert (answer.status_code, problem(answer)["detail"]) == (status, detail)
-    reasons = [line.get("reason") or line.get("error") for line in world.log]
-    assert ("ValueError" if status == 500 else str(trouble)) in reasons
+    told = [(line["level"], line.get("reason") or line.get("error")) for line in world.log]
+    assert (level, "ValueError" if status == 500 else str(trouble)) in told
 
 
 @pytest.mark.covers("B139")
@@ -471,4 +487,8 @@ async def test_beside_a_cluster_it_is_told_what_is_not_decided_yet_and_what_is_n
             told = problem(await http.request(method, path))
             assert told["status"] == 501, path
             assert "use the command of memsieve with --kafka" in told["detail"]
+        for name in (identity(1)[:8], "home"):
+            told = problem(await http.get(f"/v1/memories/{name}"))
+            assert (told["status"], told["field"]) == (404, "memory_id")
+            assert told["detail"].endswith("; beside a cluster give the whole id")
     assert len(world.published) == len(kinds)

@@ -211,8 +211,19 @@ async def test_an_id_that_means_two_memories_is_told_with_both(world: World) -> 
     told = problem(await world.ask("GET", f"{LIST}/e1"))
     assert (told["status"], told["field"]) == (422, "memory_id")
     named = f"{ids[0]} of {ANA}/a, {ids[1]} of {ANA}/b"
-    assert told["detail"] == f"e1 names 2 memories; give an id: {named}"
+    assert told["detail"] == f"e1 names 2 memories; give its scope as well, or an id: {named}"
     assert problem(await world.ask("GET", "/v1/decisions/e1"))["status"] == 422
+    a, b = f"?scope={ANA}/a", f"?scope={ANA}/b"
+    assert (await world.done("GET", f"{LIST}/e1{b}"))["id"] == ids[1]
+    assert (await world.done("GET", f"{LIST}/e1/history{a}"))["memory"]["id"] == ids[0]
+    assert f"scope      {ANA}/b" in (await world.done("GET", f"/v1/explain/e1{b}"))["story"]
+    [pinned] = (await world.done("POST", f"{LIST}/e1/pin{b}"))["decisions"]
+    assert pinned["changed"] == [ids[1]]
+    for name in ("e1", ids[0]):
+        assert problem(await world.ask("GET", f"{LIST}/{name}?scope={BEN}"))["status"] == 404
+    assert problem(await world.ask("GET", f"{LIST}/{ids[0]}{b}"))["status"] == 404
+    gone = await world.done("POST", f"{LIST}/e1/forget{a}")
+    assert gone["memory_ids"] == [ids[0]]
 
 
 async def test_an_id_that_was_used_for_another_text_is_a_conflict_and_leaves_nothing(
@@ -573,6 +584,7 @@ class Held:
     """What there is of one scope: ids that a request may name."""
 
     memory: str
+    other: str
     decision: str
     review: str
 
@@ -602,7 +614,7 @@ ATTEMPTS: Mapping[Way, Attempt] = {
     ("POST", "/v1/memories/{memory_id}/pin"): _nothing,
     ("POST", "/v1/memories/{memory_id}/unpin"): _nothing,
     ("POST", "/v1/memories/{memory_id}/retire"): _nothing,
-    ("POST", "/v1/memories/{memory_id}/distinct"): lambda held: {"other_id": held.memory},
+    ("POST", "/v1/memories/{memory_id}/distinct"): lambda held: {"other_id": held.other},
     ("POST", "/v1/memories/{memory_id}/rate"): lambda _: {"helpful": 1},
     ("POST", "/v1/memories/{memory_id}/forget"): _nothing,
     ("GET", "/v1/decisions"): _nothing,
@@ -640,7 +652,8 @@ def writes(route: Way) -> bool:
 async def bens(world: World) -> Held:
     added = [await world.add(text, BEN, "ben") for text in (BEES, HIVES)]
     [review] = added[1]["reviews"]
-    return Held(added[0]["memory_id"], added[0]["decision_id"], review)
+    first, second = (one["memory_id"] for one in added)
+    return Held(first, second, added[0]["decision_id"], review)
 
 
 async def test_every_route_is_tried_for_a_hole_in_its_wall(world: World) -> None:
@@ -675,11 +688,11 @@ async def test_a_token_of_one_scope_sees_and_changes_nothing_of_another(
     foreign = world.metrics.registry.get_sample_value("memsieve_api_foreign_scopes_total", counted)
     assert foreign == 1
     if "{" in route[1]:  # that it is there cannot be told
-        nobody = path_of(route, Held("none", "none", "none"))
+        nobody = path_of(route, Held("none", "none", "none", "none"))
         unknown = await world.ask(route[0], nobody, body, holder="ana")
         assert problem(unknown)["status"] == problem(answer)["status"] == 404
         known = problem(answer)["detail"]
-        for identity in (held.memory, held.decision, held.review):
+        for identity in (held.memory, held.other, held.decision, held.review):
             known = known.replace(identity, "none")
         assert problem(unknown)["detail"] == known
     assert (await world.ask(route[0], path, body, holder="ben")).is_success

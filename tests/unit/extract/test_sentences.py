@@ -7,10 +7,11 @@ import pytest
 from schemas.codec import EVENT, TURN
 from schemas.events import Remember
 from schemas.turns import Turn
+from streams.extract.core.looking import look
 from streams.extract.core.sentences import events_of, is_informative
 from streams.extract.core.stating import only_names
-from streams.extract.core.triggers import Trigger, TriggerRules, fired
-from streams.extract.core.utterances import heard, recalled_in
+from streams.extract.core.triggers import Trigger, TriggerRules
+from streams.extract.core.window import Window
 from tests.builders import START, turn
 from tests.support.deciding import lexicon
 
@@ -20,8 +21,7 @@ ROPE = "The rope on the bollard is frayed."
 
 
 def taken(said: Turn, rules: TriggerRules = TriggerRules()) -> tuple[Remember, ...]:  # noqa: B008 - frozen
-    sentences = heard(said, recalled_in([said]))
-    return events_of(said, sentences, fired(said, sentences, rules), lexicon())
+    return events_of(look(said, 1, Window(0), rules), lexicon())
 
 
 def texts(said: Turn) -> list[str]:

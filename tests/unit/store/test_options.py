@@ -6,22 +6,23 @@ import pytest
 
 from streams.store.cli.options import ReadOptions, UnknownId, UsageError, only
 
-THINGS = {"ab": 1, "abc": 2, "x": 3}
+THINGS = {"twins-1": 1, "twins-12": 2, "x": 3}
 
 
-@pytest.mark.parametrize(("identity", "thing"), [("ab", 1), ("abc", 2), ("x", 3)])
+@pytest.mark.parametrize(("identity", "thing"), [("twins-1", 1), ("twins-12", 2), ("x", 3)])
 def test_a_thing_is_named_by_its_id(identity: str, thing: int) -> None:
     assert only(THINGS, identity, what="thing", place="store") == thing
 
 
 def test_the_beginning_of_one_id_alone_names_a_thing() -> None:
-    assert only({"ab": 1, "bc": 2}, "a", what="thing", place="store") == 1
+    assert only({"abcdef1": 1, "bcdefg2": 2}, "abcdef", what="thing", place="store") == 1
 
 
 @pytest.mark.parametrize(
     ("identity", "error", "told"),
     [
-        ("a", UsageError, "2 ids begin with a: ab, abc"),
+        ("twins-", UsageError, "2 ids begin with twins-: twins-1, twins-12"),
+        ("twins", UsageError, "twins is no whole id; of an id, write 6 characters at least"),
         ("", UsageError, "ID is empty"),
         ("b", UnknownId, "no thing in store has the id b"),
         ("abcd", UnknownId, "no thing in store has the id abcd"),

@@ -67,7 +67,7 @@ async def test_what_gives_way_is_told_with_both_titles() -> None:
     assert line.what == "near-duplicate superseded"
     assert (line.fields["action"], line.fields["similarity"]) == (action, round(similarity, 2))
     assert line.fields["scope"] == "zork/193"
-    assert line.fields["superseded"] == [first.memory.id]
+    assert line.fields["superseded_ids"] == [first.memory.id]
     assert line.fields["memory_id"] == fuller.memory.id
     assert (line.titles["superseded_titles"], line.titles["memory_title"]) == (
         ["Title 0"],
@@ -88,7 +88,7 @@ async def test_what_is_somewhat_like_a_memory_is_told_and_kept(similarity: float
         "event_id": "e1",
         "memory_id": second.memory.id,
         "similarity": round(similarity, 2),
-        "similar": first.memory.id,
+        "similar_id": first.memory.id,
     }
     assert line.titles["similar_title"] == "Title 0"
 
@@ -115,9 +115,9 @@ async def test_each_event_is_told_with_what_is_nearest_and_what_was_done() -> No
         {"scope": "zork/193", "event_id": f"e{at}"} | outcome
         for at, outcome in enumerate(
             [
-                {"action": "insert", "reason": "nothing-near", "similarity": None},
-                {"action": "reinforce", "reason": "nearly-identical", "similarity": 0.9},
-                {"action": "reinforce", "reason": "same-content", "similarity": 1.0},
+                {"kind": "insert", "reason": "nothing-near", "similarity": None},
+                {"kind": "reinforce", "reason": "nearly-identical", "similarity": 0.9},
+                {"kind": "reinforce", "reason": "same-content", "similarity": 1.0},
             ]
         )
     ]
@@ -145,7 +145,7 @@ async def test_a_merge_is_told_with_what_it_joins_and_what_stands_in_for_its_wor
     line, failure = notice(merge, world.titles), unworded(merge)
     assert line is not None
     assert (line.fields["action"], line.fields["similarity"]) == ("merge", 0.93)
-    assert line.fields["superseded"] == [first.memory.id]
+    assert line.fields["superseded_ids"] == [first.memory.id]
     assert (failure is None) == (failed is None)
     if failure is not None:
         assert failure.what == "merge failed"
