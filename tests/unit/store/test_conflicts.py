@@ -60,7 +60,7 @@ def evidence(*others: Memory, verdict: Verdict = Verdict.CONTRADICTS) -> Evidenc
 
 
 def insert(known: Memory, because: Evidence) -> Insert:
-    asked = case(known.text)
+    asked = case(known.text, int(known.id[-12:]))
     return Insert(
         decision_id=asked.decision_id,
         event=asked.event,
