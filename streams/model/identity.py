@@ -30,6 +30,12 @@ def normalised(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).casefold().split())
 
 
+def spelt_alike(text: str, other: str) -> bool:
+    """Return whether two texts differ at most in white space."""
+    one, another = (unicodedata.normalize("NFC", said).split() for said in (text, other))
+    return one == another
+
+
 _ASKING = {"author", "occurred_at", "note"}
 """The fields that do not identify a request: who asks, when, and why."""
 

@@ -203,6 +203,18 @@ class TestMemory:
             assert joined.effect == f"memory {home.memory_id} replaces {tea.memory_id}"
             assert [one.id for one in memory.memories(ANA)] == [home.memory_id]
 
+    def test_an_update_corrects_the_case_of_a_memory(
+        self, opened: Open, request: pytest.FixtureRequest, tmp_path: Path
+    ) -> None:
+        with opened(request, tmp_path, "default-hashing") as memory:
+            home = memory.add("ana lives in lyon.", scope=ANA)
+            told = memory.update(home.memory_id, LYON)
+            [kept] = memory.memories(ANA)
+            assert told.kind == "replace"
+            assert (kept.text, kept.variants, kept.observation_count) == (LYON, (), 1)
+            memory.undo(told.id)
+            assert [one.text for one in memory.memories(ANA)] == ["ana lives in lyon."]
+
     def test_many_are_decided_on_in_order_and_a_repeated_event_names_its_memory(
         self, opened: Open, request: pytest.FixtureRequest, tmp_path: Path
     ) -> None:

@@ -213,18 +213,6 @@ def test_a_name_of_the_programs_own_is_where_its_memory_is_found_again(memory: M
     assert memory.get(first.memory_id).text == LYON
 
 
-def test_an_update_corrects_the_letters_and_spaces_of_a_memory_and_is_no_sighting(
-    memory: Memory,
-) -> None:
-    first = memory.add("ana lives in  lyon.", scope=ANA)
-    told = memory.update(first.memory_id, LYON)
-    assert (told.kind, told.memory_id, told.text) == ("replace", first.memory_id, LYON)
-    kept = memory.get(first.memory_id)
-    assert (kept.text, kept.variants, kept.observation_count) == (LYON, (), 1)
-    assert memory.undo(told.id).text == "ana lives in  lyon."
-    assert [one.text for one in memory.memories(ANA)] == ["ana lives in  lyon."]
-
-
 def test_older_news_under_a_known_name_changes_no_letter_of_its_memory(memory: Memory) -> None:
     first = memory.add(LYON, scope=ANA, memory_id="home", occurred_at=MONDAY)
     late = memory.add("ana lives in lyon.", scope=ANA, memory_id="home", occurred_at=SUNDAY)

@@ -13,6 +13,7 @@ from streams.model.identity import (
     memory_id,
     named_memory_id,
     review_id,
+    spelt_alike,
     update_id,
 )
 from streams.model.observed import believed
@@ -85,8 +86,8 @@ def says_already(memory: Memory, text: object, others: Collection[str] = ()) -> 
 
     `others` are the fields that it has besides.
     """
-    same = isinstance(text, str) and content_key(memory.scope, text) == memory.content_key
-    return f"memory {memory.id} says this already" if same and not others else None
+    same = isinstance(text, str) and spelt_alike(memory.text, text) and not others
+    return f"memory {memory.id} says this already" if same else None
 
 
 def unpinned(memory: Memory) -> Memory:

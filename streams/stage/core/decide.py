@@ -127,11 +127,12 @@ def recognise(case: Case[Remember], known: Memory) -> Reinforce:
 
 
 def rename(case: Case[Remember], known: Memory, encoded: EncodedVector) -> Replace:
-    """Replace the text of the live memory that the producer addressed by name."""
+    """Replace the text of the live memory that the event addresses."""
+    unheeded = _unheeded(case, "it gives a memory new words")
     because = Evidence(
         reason=Reason.SAME_MEMORY_ID,
         truncated=encoded.truncated,
-        refused=_unheeded(case, "it gives a memory new words"),
+        refused=[said for said in unheeded if not said.startswith(known.id)],
     )
     return Replace(
         **case.fields(because),

@@ -34,7 +34,7 @@ from schemas.events import (
 from schemas.memories import Memory
 from schemas.outcomes import DeadLetter, Review, Stage
 from streams.model.embedding import NEAR_TIE, TextVector, Vector, nowhere, pack, similarity
-from streams.model.identity import content_key, decision_id, event_key, memory_id
+from streams.model.identity import content_key, decision_id, event_key, memory_id, spelt_alike
 from streams.model.merge import keep_better
 from streams.model.neighbours import Neighbour, StoredMemory
 from streams.model.policy import Policy
@@ -390,7 +390,7 @@ class Deduplicator:
     ) -> Change | Ignore:
         event = case.event
         addressed = addressed_memory(event, seen, fork)
-        if addressed is not None and addressed.memory.text != event.text:
+        if addressed is not None and not spelt_alike(addressed.memory.text, event.text):
             if not case.is_late(addressed.memory):  # in other letters, too: "lyon" becomes "Lyon"
                 return rename(case, addressed.memory, await self._encoded(event.text, seen))
             if addressed.memory.content_key != content_key(event.scope, event.text):
@@ -399,6 +399,8 @@ class Deduplicator:
             return add(case, await self._encoded(event.text, seen))
         known = addressed or with_content(event, seen, fork)
         if known is not None:
+            if _gives_wording(case, known.memory):
+                return rename(case, known.memory, await self._encoded(event.text, seen))
             return recognise(case, known.memory)
         if seen.blind:
             return let_through(case, await self._encoded(event.text, seen), f"{_INDEX}: no answer")
@@ -553,6 +555,12 @@ class Deduplicator:
             queries.append(Query(scope, seen.encoded[text].vector, limit, floor_of(nominate)))
         if queries:
             seen.hits.update(zip(asked, await self.index.search(queries), strict=True))
+
+
+def _gives_wording(case: Case[Remember], memory: Memory) -> bool:
+    """Return whether an event replaces a memory that has its words, by the form that it gives them."""
+    event, free = case.event, not (memory.pinned or case.is_late(memory))
+    return free and memory.id in event.supersedes and not spelt_alike(memory.text, event.text)
 
 
 def _why(failure: Transient | Fatal) -> str:

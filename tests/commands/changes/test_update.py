@@ -48,6 +48,15 @@ def test_the_text_that_it_has_already_changes_nothing(
     assert len(memsieve("decisions", "--store", "store", "--json").json()) == 1
 
 
+def test_the_text_in_other_letters_stands(memsieve: Memsieve, identity: str) -> None:
+    told = memsieve("memory", "update", identity, OLD.upper(), "--store", "store")
+    assert told.out.splitlines()[0] == f"memory {identity} now says this"
+    assert " not " not in told.out
+    [memory] = memsieve("memory", "list", "--store", "store", "--json").json()
+    assert (memory["text"], memory["observation_count"]) == (OLD.upper(), 1)
+    assert texts_after(memsieve, told.out.splitlines()[1]) == {OLD}
+
+
 def test_a_memory_that_its_producer_named_keeps_its_id(memsieve: Memsieve, tmp_path: Path) -> None:
     named = '{"scope": "acme/ana", "text": "Ana lives in Lyon.", "memory_id": "home"}\n'
     (tmp_path / "named.jsonl").write_text(named, encoding="utf-8")
