@@ -132,7 +132,7 @@ def rename(case: Case[Remember], known: Memory, encoded: EncodedVector) -> Repla
     because = Evidence(
         reason=Reason.SAME_MEMORY_ID,
         truncated=encoded.truncated,
-        refused=[said for said in unheeded if not said.startswith(known.id)],
+        refused=tuple(said for said in unheeded if not said.startswith(known.id)),
     )
     return Replace(
         **case.fields(because),
