@@ -67,10 +67,10 @@ def _add_decisions(app: FastAPI, desk: Desk) -> None:
         told = decided(decision, scope, await life.contradicted([decision]))
         return explained(told, decision, await life.story(decision))
 
-    @app.get("/v1/explain/{identity}", summary="Explain", responses=responses(404, 501))
-    async def explain(identity: Label, request: Request, scope: OneScope = None) -> Story:
+    @app.get("/v1/explain/{id}", summary="Explain", responses=responses(404, 501))
+    async def explain(id: Label, request: Request, scope: OneScope = None) -> Story:  # noqa: A002 - what it is
         """Explain a decision, an event or a memory, line by line."""
-        return Story(story=tuple(await desk.story(request, identity, scope)))
+        return Story(story=tuple(await desk.story(request, id, scope)))
 
     @app.post(f"{_ONE}/undo", summary="Undo", responses=responses(404, 409, 501))
     async def undo(

@@ -620,7 +620,7 @@ ATTEMPTS: Mapping[Way, Attempt] = {
     ("GET", "/v1/decisions"): _nothing,
     ("GET", "/v1/decisions/{decision_id}"): _nothing,
     ("POST", "/v1/decisions/{decision_id}/undo"): _nothing,
-    ("GET", "/v1/explain/{identity}"): _nothing,
+    ("GET", "/v1/explain/{id}"): _nothing,
     ("GET", "/v1/reviews"): _nothing,
     ("POST", "/v1/reviews/{review_id}/answer"): lambda _: {"verdict": "same"},
 }
@@ -641,7 +641,7 @@ def routes() -> list[Way]:
 def path_of(route: Way, held: Held) -> str:
     """Return where a request goes; a list names its scope there."""
     ids = {"memory_id": held.memory, "decision_id": held.decision, "review_id": held.review}
-    path = route[1].format(**ids, identity=held.memory)
+    path = route[1].format(**ids, id=held.memory)
     return f"{path}?scope={BEN}" if route[0] == "GET" and "{" not in route[1] else path
 
 
