@@ -18,14 +18,25 @@ from memsieve.errors import (
     NotAllowed,
     NotFound,
     ServerError,
+    valid,
 )
 from streams.api.app.records import Problem
 
 TIMEOUT = 60.0
 PATIENCE = 30.0
 
+_PORT_MAX = 65_535
+
 _Answer = TypeVar("_Answer", bound=BaseModel)
 _Given = Mapping[str, object]
+
+
+class _Server(BaseModel):
+    """What names a server, of the types that httpx takes."""
+
+    url: str
+    token: str
+    timeout: float
 
 
 def segment(**named: str) -> str:
@@ -82,12 +93,15 @@ class Caller:
 
 
 def _options(url: str, token: str, timeout: float) -> dict[str, Any]:
+    valid(_Server, {"url": url, "token": token, "timeout": timeout})
     try:
         at = httpx.URL(url)
     except httpx.InvalidURL as error:
         raise InvalidRequest(f"url: is not valid: {error}", "url") from None
     if at.scheme not in {"http", "https"} or not at.host:
         raise InvalidRequest("url: write http://HOST:PORT, or https://", "url")
+    if at.port is not None and at.port > _PORT_MAX:
+        raise InvalidRequest(f"url: is not valid: a port is at most {_PORT_MAX}", "url")
     if not (token.isascii() and token.isprintable() and token.strip()):
         raise InvalidRequest("token: is not valid; give one that the API accepts", "token")
     return {"base_url": at, "headers": {"authorization": f"Bearer {token}"}, "timeout": timeout}

@@ -425,5 +425,5 @@ def row_of(row: object, scope: str | None, place: str) -> Mapping[str, object]:
 
 def require_several(rows: object) -> None:
     """Raise InvalidRequest for a single row where several belong."""
-    if isinstance(rows, str | Mapping):
+    if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
         raise InvalidRequest("rows: give a list of texts or mappings; add takes one", "rows")

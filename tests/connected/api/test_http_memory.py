@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -165,10 +165,13 @@ def test_a_token_that_nobody_has_is_not_allowed(url: str) -> None:
     for address, token, said in (
         ("localhost:8090", "x", "url: write http://HOST:PORT"),
         ("http://", "x", "url: write http://HOST:PORT"),
+        ("http://localhost:99999", "x", "url: is not valid: a port is at most 65535"),
         (url, "a\nb", "token: is not valid"),
+        (url, None, "token: should be a valid string"),
+        (None, "x", "url: should be a valid string"),
     ):
         with pytest.raises(InvalidRequest, match=f"^{said}"):
-            HttpMemory(address, token=token)
+            HttpMemory(cast("Any", address), token=cast("Any", token))
 
 
 async def test_with_an_event_loop_calls_overlap(url: str) -> None:
