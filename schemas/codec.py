@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar, cast, get_args
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails, from_json, to_json
 
+from schemas.base import METADATA_DEPTH_MAX
 from schemas.decisions import Decision, Fence, Marker, OnEvent, kind_of
 from schemas.events import Event
 from schemas.outcomes import Applied, DeadLetter, Review, Settled
@@ -142,6 +143,8 @@ _REMEDIES = {
     "extra_forbidden": "is not a field of this record; remove it, or put it into metadata",
 }
 
+_ENDLESS = ("recursion_loop", "recursion_depth_exceeded")
+
 _PLAIN = {
     "dict_type": "should be an object",
     "model_type": "should be an object",
@@ -152,6 +155,7 @@ _PLAIN = {
     "float_parsing": "should be a valid number",
     "bool_parsing": "should be true or false",
     "invalid-json-value": "should be a JSON value",
+    **dict.fromkeys(_ENDLESS, f"is nested deeper than {METADATA_DEPTH_MAX} levels"),
 }
 """What pydantic says in words of Python's, or of its own."""
 
@@ -171,6 +175,7 @@ _SELF_EXPLAINING = {
     "number_range",
     "depth",
     "turn_length",
+    *_ENDLESS,
 }
 
 

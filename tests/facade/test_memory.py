@@ -45,6 +45,11 @@ def settings(index: str = "exact") -> dict[str, object]:
     return {"embedder": {"model": HASHING}, "index": {"kind": index}}
 
 
+def nested(levels: int) -> object:
+    """Return a list in a list, and so on."""
+    return [nested(levels - 1)] if levels else []
+
+
 @pytest.fixture
 def memory(tmp_path: Path) -> Generator[Memory]:
     with opened(tmp_path / "store") as held:
@@ -214,8 +219,9 @@ def test_a_name_of_the_programs_own_is_where_its_memory_is_found_again(memory: M
 
 
 def test_older_news_under_a_known_name_changes_no_letter_of_its_memory(memory: Memory) -> None:
-    first = memory.add(LYON, scope=ANA, memory_id="home", occurred_at=MONDAY)
-    late = memory.add("ana lives in lyon.", scope=ANA, memory_id="home", occurred_at=SUNDAY)
+    first = memory.add(LYON, scope=ANA, memory_id="home", occurred_at=THEN)
+    before = THEN - timedelta(1)
+    late = memory.add("ana lives in lyon.", scope=ANA, memory_id="home", occurred_at=before)
     assert (late.kind, late.memory_id) == ("reinforce", first.memory_id)
     assert memory.get(first.memory_id).text == LYON
 
@@ -312,6 +318,17 @@ REFUSED: list[tuple[Callable[[Any], object], type[MemsieveError], str]] = [
     ),
     (lambda m: m.add("x", scope=ANA, tags="tea"), InvalidRequest, "tags: should be a list"),
     (lambda m: m.add("x", scope=ANA, metadata=["k"]), InvalidRequest, "metadata: should be an obj"),
+    (
+        lambda m: m.add("x", scope=ANA, metadata={"deep": nested(300)}),
+        InvalidRequest,
+        "metadata.deep: is nested deeper than 32 levels",
+    ),
+    (
+        lambda m: m.add("x", scope=ANA, metadata={"k": {"in": [float("nan")]}}),
+        InvalidRequest,
+        "metadata.k: should be a finite number",
+    ),
+    (lambda m: m.add_many(None, scope=ANA), InvalidRequest, "rows: give a list of texts or mapp"),
     (
         lambda m: m.add("x", scope=ANA, valid_from=MONDAY, valid_until=SUNDAY),
         InvalidRequest,

@@ -137,6 +137,9 @@ def tell_problems(
     @app.exception_handler(HTTPException)
     async def unknown(request: Request, error: HTTPException) -> Response:
         status = HTTPStatus(error.status_code)
+        if status is HTTPStatus.BAD_REQUEST:  # from FastAPI: Python's JSON reader gave up
+            said = "body cannot be read: nest it less deeply, and write shorter numbers"
+            return answer(request, Refused(HTTPStatus.UNPROCESSABLE_ENTITY, said, field="body"))
         what = request.method if status is HTTPStatus.METHOD_NOT_ALLOWED else "this"
         said = _REMEDY.get(status)
         return answer(request, Refused(status, f"{what} {said}" if said else error.detail))

@@ -1,6 +1,6 @@
 """The problem with an invalid record: its field, and a one-line message."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from pydantic import ValidationError
 
@@ -23,9 +23,10 @@ def first_problem(error: ValidationError, unknown: str) -> tuple[str, str]:
     return dotted(first["loc"]), said.get(first["type"]) or plain(first)
 
 
-def dotted(path: Iterable[str | int]) -> str:
-    """Write a path as `events[2].scope`."""
+def dotted(path: Sequence[str | int]) -> str:
+    """Write a path as `events[2].scope`; in metadata it ends at a name, whatever that has inside."""
+    end = path.index("metadata") + 2 if "metadata" in path else None
     written = ""
-    for part in path:
+    for part in path[:end]:
         written += f"[{part}]" if isinstance(part, int) else f".{part}" if written else part
     return written

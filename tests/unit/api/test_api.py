@@ -330,7 +330,8 @@ async def test_an_event_that_cannot_be_published_is_told_by_its_field(
 
 async def test_what_is_no_json_is_told_by_its_place() -> None:
     async with client(World()) as http:
-        for content in (b'{"scope": ', b"\xff\xfe", b""):
+        deep, long = b"[" * 100_000, b"9" * 5_000
+        for content in (b'{"scope": ', b"\xff\xfe", b"", deep, long):
             answer = await http.post(
                 SEARCH, content=content, headers={"content-type": "application/json"}
             )
