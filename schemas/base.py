@@ -16,11 +16,12 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
     JsonValue,
     StringConstraints,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
+from pydantic_core import PydanticCustomError, core_schema
 
 TEXT_MAX = 65_536
 """The longest memory text in characters: about 30 times what an embedding model reads, and far
@@ -94,6 +95,27 @@ def _scope(path: str) -> str:
     return path
 
 
+def _dated(value: object) -> object:
+    if isinstance(value, datetime) or (isinstance(value, str) and ":" in value):
+        return value
+    raise PydanticCustomError("moment", "should be a date and time, such as 2026-03-14T09:30:00Z")
+
+
+class _Dated:
+    """Refuses numbers, as text too: whether they count seconds, and from when, would be a guess.
+
+    Only from programs, whose values are converted: on the wire, a number is no time anyway.
+    """
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: type[datetime], handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        moment = handler(source)
+        told = core_schema.no_info_before_validator_function(_dated, moment)
+        return core_schema.json_or_python_schema(json_schema=moment, python_schema=told)
+
+
 def _utc(moment: datetime) -> datetime:
     try:
         return moment.astimezone(UTC)
@@ -142,7 +164,10 @@ ContentKey = NewType("ContentKey", str)
 PolicyId = NewType("PolicyId", str)
 ModelId = NewType("ModelId", str)
 
-_line = (StringConstraints(min_length=1, max_length=LABEL_MAX), AfterValidator(_printable))
+_line = (
+    StringConstraints(min_length=1, max_length=LABEL_MAX, strict=True),
+    AfterValidator(_printable),
+)
 
 Scope = Annotated[ScopeName, Field(strict=True), AfterValidator(_printable), AfterValidator(_scope)]
 Label = Annotated[str, *_line, AfterValidator(_not_blank)]
@@ -152,11 +177,11 @@ DecisionName = Annotated[DecisionId, *_line, AfterValidator(_not_blank)]
 FewLabels = Annotated[tuple[Label, ...], Field(max_length=FEW_MAX)]
 Text = Annotated[
     str,
-    StringConstraints(max_length=TEXT_MAX),
+    StringConstraints(max_length=TEXT_MAX, strict=True),
     AfterValidator(_storable),
     AfterValidator(_not_blank),
 ]
-Moment = Annotated[AwareDatetime, AfterValidator(_utc)]
+Moment = Annotated[AwareDatetime, _Dated, AfterValidator(_utc)]
 Unit = Annotated[float, Field(ge=0.0, le=1.0)]
 Cosine = Annotated[float, Field(ge=-1.0, le=1.0)]
 Count = Annotated[int, Field(ge=0, le=9_007_199_254_740_991)]

@@ -31,6 +31,7 @@ ANA, BEN = "acme/ana", "acme/ben"
 LYON, PARIS = "Ana lives in Lyon.", "Ana lives in Paris."
 THEN = datetime(2026, 3, 1, 9, tzinfo=UTC)
 COLOURS = ("red", "blue", "green", "black", "white", "pink", "brown")
+NO_MOMENT = "occurred_at: should be a date and time, such as 2026-03-14T09:30:00Z"
 MONDAY, SUNDAY = "2026-03-02T00:00:00Z", "2026-03-01T00:00:00Z"
 BEES, HIVES = "Ben keeps bees on the roof.", "Ben keeps bees on her roof."
 
@@ -212,6 +213,25 @@ def test_a_name_of_the_programs_own_is_where_its_memory_is_found_again(memory: M
     assert memory.get(first.memory_id).text == LYON
 
 
+def test_an_update_corrects_the_letters_and_spaces_of_a_memory_and_is_no_sighting(
+    memory: Memory,
+) -> None:
+    first = memory.add("ana lives in  lyon.", scope=ANA)
+    told = memory.update(first.memory_id, LYON)
+    assert (told.kind, told.memory_id, told.text) == ("replace", first.memory_id, LYON)
+    kept = memory.get(first.memory_id)
+    assert (kept.text, kept.variants, kept.observation_count) == (LYON, (), 1)
+    assert memory.undo(told.id).text == "ana lives in  lyon."
+    assert [one.text for one in memory.memories(ANA)] == ["ana lives in  lyon."]
+
+
+def test_older_news_under_a_known_name_changes_no_letter_of_its_memory(memory: Memory) -> None:
+    first = memory.add(LYON, scope=ANA, memory_id="home", occurred_at=MONDAY)
+    late = memory.add("ana lives in lyon.", scope=ANA, memory_id="home", occurred_at=SUNDAY)
+    assert (late.kind, late.memory_id) == ("reinforce", first.memory_id)
+    assert memory.get(first.memory_id).text == LYON
+
+
 def test_many_are_told_in_order_and_progress_is_shown(memory: Memory) -> None:
     rows = [f"The box {number} is blue." for number in range(20)]
     told = list[tuple[int, int]]()
@@ -317,6 +337,11 @@ REFUSED: list[tuple[Callable[[Any], object], type[MemsieveError], str]] = [
         "rows[0]: valid_until ",
     ),
     (lambda m: m.add("x" * 70_000, scope=ANA), InvalidRequest, "text: "),
+    (lambda m: m.add(b"x", scope=ANA), InvalidRequest, "text: should be a valid string"),
+    (lambda m: m.add("x", scope=ANA, source=b"x"), InvalidRequest, "source: should be a valid st"),
+    (lambda m: m.add("x", scope=ANA, occurred_at=1_767_225_600), InvalidRequest, NO_MOMENT),
+    (lambda m: m.add("x", scope=ANA, occurred_at="1767225600"), InvalidRequest, NO_MOMENT),
+    (lambda m: m.add("x", scope=ANA, occurred_at=THEN.date()), InvalidRequest, NO_MOMENT),
     (
         lambda m: m.add("x", scope=ANA, metadata={"k": "v" * 2_000_000}),
         InvalidRequest,

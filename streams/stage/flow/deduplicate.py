@@ -390,11 +390,11 @@ class Deduplicator:
     ) -> Change | Ignore:
         event = case.event
         addressed = addressed_memory(event, seen, fork)
-        key = content_key(event.scope, event.text)
-        if addressed is not None and addressed.memory.content_key != key:
-            if case.is_late(addressed.memory):
+        if addressed is not None and addressed.memory.text != event.text:
+            if not case.is_late(addressed.memory):  # in other letters, too: "lyon" becomes "Lyon"
+                return rename(case, addressed.memory, await self._encoded(event.text, seen))
+            if addressed.memory.content_key != content_key(event.scope, event.text):
                 return await self._compare(case, seen, fork)  # older news under a known name
-            return rename(case, addressed.memory, await self._encoded(event.text, seen))
         if not case.rules.enabled:
             return add(case, await self._encoded(event.text, seen))
         known = addressed or with_content(event, seen, fork)

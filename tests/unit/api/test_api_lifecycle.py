@@ -723,6 +723,10 @@ async def test_a_token_that_may_only_read_or_write_does_only_that(world: World, 
         ("POST", ADD, {"scope": ANA, "text": "x", "note": 1}, 422, "note", "is not a known field"),
         (
             *("POST", ADD, {"scope": ANA, "text": "x", "occurred_at": "2026-03-03"}, 422),
+            *("occurred_at", "should be a date and time, such as 2026-03-14T09:30:00Z"),
+        ),
+        (
+            *("POST", ADD, {"scope": ANA, "text": "x", "occurred_at": "2026-03-03T09:00:00"}, 422),
             *("occurred_at", "has no time zone; write 2026-03-14T09:30:00Z"),
         ),
         (
