@@ -7,13 +7,11 @@ from typing import Literal, TypeAlias
 
 from starlette.types import ASGIApp
 
-from schemas.topics import DECISIONS
 from streams.api.app import access
 from streams.memory.app.lifecycle import Lifecycle
 from streams.memory.app.opening import open_lifecycle
 from streams.services.world.health import endpoints, readiness_watched
 from streams.services.world.serving import serving
-from streams.store.app import wiring
 from streams.store.app.reading import LogTarget
 from streams.store.app.settings import Settings
 from streams.store.world.metrics import ApiMetrics
@@ -51,8 +49,7 @@ async def serve(
     settings = target.settings
     allowed = access.load(settings.api.tokens)
     health = _Health()
-    log = "" if target.embedded else wiring.names(settings.kafka)(DECISIONS.name)
-    health.metrics.identify(log=log)
+    health.metrics.identify(log=target.decisions_topic)
     async with AsyncExitStack() as stack:
         stop = stack.enter_context(stop_signal())
         watched = await stack.enter_async_context(health.served(settings))

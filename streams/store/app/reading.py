@@ -341,6 +341,11 @@ class LogTarget:
         return cls(settings, embedded=settings.kafka.bootstrap is None)
 
     @property
+    def decisions_topic(self) -> str:
+        """The name of the topic of decisions in the cluster; empty for a store."""
+        return "" if self.embedded else wiring.names(self.settings.kafka)(DECISIONS.name)
+
+    @property
     def place(self) -> str:
         """Where the log is, for people."""
         return f"{self.settings.store if self.embedded else self.settings.kafka.bootstrap}"

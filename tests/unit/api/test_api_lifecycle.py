@@ -434,8 +434,8 @@ async def test_an_update_to_what_is_known_already_leaves_one_memory(world: World
     changes = await world.done("PATCH", f"{LIST}/{rome}", {"text": TEA})
     assert [one["kind"] for one in changes["decisions"]] == ["reinforce", "replace"]
     assert (await world.done("GET", f"{LIST}/{rome}"))["superseded"]["by"] == tea
-    same = await world.done("PATCH", f"{LIST}/{tea}", {"text": TEA})
-    assert [one["kind"] for one in same["decisions"]] == ["reinforce"]
+    same = problem(await world.ask("PATCH", f"{LIST}/{tea}", {"text": TEA}))
+    assert same["detail"] == f"text: memory {tea} says this already; nothing was changed"
 
 
 async def test_an_update_of_a_named_memory_to_what_is_known_already_leaves_that_one(

@@ -38,7 +38,7 @@ SEVEN = memory("The office opens at 7 am.", id=identity(3), last_seen_at=later(2
 
 
 def case(text: str, number: int = 0) -> Case[Remember]:
-    said = event(text, event_id=f"event {number}", occurred_at=later(number))
+    said = event(text, event_id=f"event {number}: {text}", occurred_at=later(number))
     return Case(said, Position(topic="memory.events", partition=0, offset=number), policy())
 
 
