@@ -205,10 +205,11 @@ class Operations:
     ) -> list[SearchResult]:
         """Return the facts of a scope nearest to a query, at most `limit`, nearest first.
 
-        Without a `scope`, that is the only one that has memories; InvalidRequest names some if there
-        are several. Memories of one fact come as one result, unless `deduplicate` is false. A result
-        lists the live memories that contradict it in `conflicts`. If the scope has no memory,
-        `report`, or the logger `memsieve` at level INFO, receives a line that names some that have.
+        Without a `scope`, that is the only one that has memories; InvalidRequest names some if
+        there are several. Memories of one fact come as one result, unless `deduplicate` is false. A
+        result lists the live memories that contradict it in `conflicts`. If the scope has no
+        memory, `report`, or the logger `memsieve` at level INFO, receives a line that names some
+        that have.
         """
         return self._loop.run(
             self._memory.search(query, scope=scope, limit=limit, deduplicate=deduplicate)
@@ -228,12 +229,12 @@ class Operations:
         """Return the memories that an agent needs, as a block of text for its prompt.
 
         Without a query, the block shows up to `lasting` pinned, core and permanent memories and
-        dangers, and up to `recent` of the others, the newest first; with one, the `lasting + recent` memories
-        nearest to it. It has at most `budget` tokens: what does not fit is left out and counted.
-        Without a `scope`, it is as for `search`. `across` includes the scopes below it; then, `patterns` shows what many of them state
-        in similar words. A memory that contradicts another live one is marked, with both dates. The
-        block is empty if not even its heading fits. If there is no memory at all, a line says so as
-        for `search`.
+        dangers, and up to `recent` of the others, the newest first; with one, the `lasting +
+        recent` memories nearest to it. It has at most `budget` tokens: what does not fit is left
+        out and counted. Without a `scope`, it is as for `search`. `across` includes the scopes
+        below it; then, `patterns` shows what many of them state in similar words. A memory that
+        contradicts another live one is marked, with both dates. The block is empty if not even its
+        heading fits. If there is no memory at all, a line says so as for `search`.
         """
         return self._loop.run(
             self._memory.recall(

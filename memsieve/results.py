@@ -21,10 +21,10 @@ class Decision:
     `kind` is `insert` (new), `reinforce` (already known), `merge` (joined with a known memory),
     `replace` (replaced a known memory), `ignore` (this event was decided on before), `block` (must
     not be kept) or, for a requested change, `revise`. `why` and `effect` say in words why it was
-    made, and what was done. `memory_id` and `text` are those of the memory concerned, as the decision left
-    it; empty if nothing was kept. `contradicts` are the memories that the event was found to
-    contradict, each with its `text` and the judge's `probability`. `again` are the decisions on events that had to be decided on
-    again because of this one.
+    made, and what was done. `memory_id` and `text` are those of the memory concerned, as the
+    decision left it; empty if nothing was kept. `contradicts` are the memories that the event was
+    found to contradict, each with its `text` and the judge's `probability`. `again` are the
+    decisions on events that had to be decided on again because of this one.
     """
 
     id: str

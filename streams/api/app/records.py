@@ -228,8 +228,9 @@ class Outcome(Record):
 
     `memory_id` is the memory that stands for it now, `memory_text` its text, `changed` are all that
     it changed. `refused` are memories that it named and may not change, `contradicts` those that it
-    was found to contradict, replaced or not, `reviews` the questions put to a person. `repeated`: it came before, and was decided then. Beside a cluster, where its
-    services have not decided in time, only scope and ids are there.
+    was found to contradict, replaced or not, `reviews` the questions put to a person. `repeated`:
+    it came before, and was decided then. Beside a cluster, where its services have not decided in
+    time, only scope and ids are there.
     """
 
     event_id: EventId

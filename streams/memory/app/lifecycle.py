@@ -370,7 +370,7 @@ class Lifecycle:
         return told
 
     def past(self, what: str) -> StoreReader:
-        """Return the reader of the log. Raises DeclinedRequest where it is not read; `what` takes reading it."""
+        """Return the reader of the log, which `what` takes. Raises DeclinedRequest without one."""
         if self.reader is None:
             raise _not_here(what)
         return self.reader

@@ -230,8 +230,8 @@ def decide(
 ) -> Change | PendingMerge:
     """Decide on an event whose words and name are new to its scope.
 
-    `judgements` has one entry per neighbour, in the same order, nearest first. Returns PendingMerge if
-    the merged text has to be composed first.
+    `judgements` has one entry per neighbour, in the same order, nearest first. Returns PendingMerge
+    if the merged text has to be composed first.
     """
     return _Deciding(case, encoded, list(zip(near, judgements, strict=True))).outcome()
 
@@ -330,7 +330,8 @@ class _Deciding:
     def _dated(self, contradicted: Sequence[Memory]) -> Change:
         """Keep the newer statement live, by event time; store the older one as retired.
 
-        A pinned memory stays beside a newer statement. An event with an unlikely time is neither the newer nor the older.
+        A pinned memory stays beside a newer statement. An event with an unlikely time is neither
+        the newer nor the older.
         """
         case = self._case
         if is_unlikely(case.event.occurred_at, case.now):

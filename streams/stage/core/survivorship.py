@@ -1,11 +1,12 @@
 """Which field values survive when a memory is created, seen again, merged or retired.
 
-Earliest created, latest seen as far as times are likely, counts summed, labels united, the higher importance and confidence
-(confidence rises when a text is confirmed), the stronger persistence, active before tentative, and
-pinned if any is. Title and metadata belong to a text: if the text stays, the first known value
-stays; if a new text replaces it, the newest value wins. Every wording is kept as a variant. If an
-undo keeps one part apart from a memory, it keeps the whole apart. No value that only one side has
-is dropped, except the end of validity if another fact in the same memory has none.
+Earliest created, latest seen as far as times are likely, counts summed, labels united, the higher
+importance and confidence (confidence rises when a text is confirmed), the stronger persistence,
+active before tentative, and pinned if any is. Title and metadata belong to a text: if the text
+stays, the first known value stays; if a new text replaces it, the newest value wins. Every wording
+is kept as a variant. If an undo keeps one part apart from a memory, it keeps the whole apart. No
+value that only one side has is dropped, except the end of validity if another fact in the same
+memory has none.
 
 `now` is when the event was taken in: a time after it is not believed; None if unknown.
 """
