@@ -401,11 +401,13 @@ def _wish(store: MemoryStore, author: str | None, note: str) -> Wish:
 
 
 def _id(given: object, field: str = "memory_id") -> str:
-    """Return an id, or the beginning of one. Raises InvalidRequest for anything but text."""
+    """Return an id, or the beginning of one. Raises InvalidRequest for what can be none."""
     if not isinstance(given, str):
         raise InvalidRequest(
             f"{field}: is of type {type(given).__name__}; give an id as a string", field
         )
+    if not given.isprintable():
+        raise InvalidRequest(f"{field}: has a line break or control character; remove it", field)
     return given
 
 

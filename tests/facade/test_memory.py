@@ -358,6 +358,7 @@ REFUSED: list[tuple[Callable[[Any], object], type[MemsieveError], str]] = [
     (lambda m: m.memories("*"), InvalidRequest, "scope: holds the wildcard"),
     (lambda m: m.get("nothing"), NotFound, "no memory in "),
     (lambda m: m.get(""), NotFound, "no memory in "),
+    (lambda m: m.explain("a\nb"), InvalidRequest, "id: has a line break or control character"),
     (
         lambda m: m.get(None),
         InvalidRequest,

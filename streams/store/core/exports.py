@@ -37,11 +37,17 @@ class ExportFormat:
     time: tuple[str, ...] = ("updated_at", "created_at")
     same: Mapping[str, str] | None = None
     """Its names for fields that an event has, too."""
+    retired: str | None = None
+    """Its column that has a value if the memory was replaced or ended: such rows are left out."""
 
     @property
     def for_a_scope(self) -> tuple[str, ...]:
         """The columns that stay as they are, so that a scope can be made of them."""
         return *self.scope, *self.session
+
+    def states(self, row: Row) -> bool:
+        """Return whether a row is a live memory."""
+        return self.retired is None or row.get(self.retired) is None
 
     def read(self, row: Row) -> dict[str, Any]:
         """Return a row in our names; what has no place in an event is metadata."""
@@ -118,6 +124,7 @@ FORMATS = (
         id="id",
         scope=("scope",),
         time=("last_seen_at",),
+        retired="superseded",
     ),
     ExportFormat(
         "mem0",

@@ -105,7 +105,7 @@ class FileSource:
     def sample(self) -> list[SourceLine]:
         """Return the rows of the beginning. Raises Fatal if the header is invalid."""
         with self._told():
-            return [self._read(line) for line in self._sample]
+            return [self._read(line) for line in self._sample if self._states(line)]
 
     def progress(self) -> Progress:
         """Return how far reading has got."""
@@ -118,10 +118,16 @@ class FileSource:
 
     def lines(self, after: SourceMark | None) -> Iterator[SourceLine]:
         skipped = after.line if after is not None and self._begins_with(after) else 0
-        yield from (self._read(line) for line in self._all_lines() if line.number > skipped)
+        lines = (line for line in self._all_lines() if line.number > skipped)
+        yield from (self._read(line) for line in lines if self._states(line))
 
     def mark(self, line: int, *, complete: bool) -> SourceMark:
         return SourceMark(line, self._digest.hexdigest(), complete)
+
+    def _states(self, line: SourceLine) -> bool:
+        """Return whether a row is one to decide on."""
+        export, row = self.export, line.row
+        return export is None or isinstance(row, Poison) or export.states(row)
 
     def _read(self, line: SourceLine) -> SourceLine:
         if self.export is None or isinstance(line.row, Poison):

@@ -10,7 +10,7 @@ import pytest
 from streams.model.ports import Fatal
 from streams.stage.core.mapping import FieldMapping, event_fields
 from streams.store.world.files import FileSource
-from tests.commands.conftest import Memsieve
+from tests.commands.conftest import Memsieve, write_events
 
 PEERS = Path(__file__).parents[3] / "examples" / "peers"
 
@@ -67,6 +67,21 @@ def test_memories_that_we_listed_or_exported(memsieve: Memsieve, tmp_path: Path)
     assert sorted([one[name] for name in same] for one in copy) == sorted(
         [one[name] for name in same] for one in json.loads(listed)
     )
+
+
+def test_of_our_own_memories_the_retired_are_left_out(memsieve: Memsieve, tmp_path: Path) -> None:
+    write_events(tmp_path / "facts.jsonl", "Ana likes tea.", "Ana lives in Lyon.", "It rains.")
+    memsieve("run", "facts.jsonl", "--store", "store")
+    listed = memsieve("memory", "list", "--store", "store", "--json").json()
+    for one in listed[::2]:
+        memsieve("memory", "retire", one["id"], "--reason", "ended", "--store", "store")
+    memsieve("store", "export", "--tenant", "acme", "--out", "all", "--store", "store")
+    for _ in range(2):
+        told = memsieve("run", "all/memories.jsonl", "--store", "copy", "--json")
+        assert told.code == 0, told.err
+        assert told.json()["dead_letters"] == 0
+    copy = memsieve("memory", "list", "--store", "copy", "--json").json()
+    assert [one["text"] for one in copy] == [listed[1]["text"]]
 
 
 def test_mem0() -> None:
