@@ -184,13 +184,15 @@ def may_be_document(head: str) -> bool:
 
 
 def entries(document: object) -> Sequence[object] | None:
-    """Return the rows that a document holds; None if it holds no list of them.
+    """Return the rows that a document holds; None if it holds no list of them, or is an event.
 
     Raises Unreadable if its lists do not fit together.
     """
     if not isinstance(document, dict):
         return None
     held = cast("dict[str, Any]", document)
+    if "kind" in held:
+        return None  # an undo lists memories, too
     if {"ids", "documents"} <= held.keys():
         return _of_columns(held)
     return next((held[name] for name in _LISTS if isinstance(held.get(name), list)), None)
