@@ -184,7 +184,7 @@ def may_be_document(head: str) -> bool:
 
 
 def entries(document: object) -> Sequence[object] | None:
-    """Return the rows that a document holds; None if it holds no list of them.
+    """Return the rows that a document holds; None if it holds no list of them, or is an event.
 
     Raises Unreadable if its lists do not fit together.
     """
@@ -193,6 +193,8 @@ def entries(document: object) -> Sequence[object] | None:
     held = cast("dict[str, Any]", document)
     if {"ids", "documents"} <= held.keys():
         return _of_columns(held)
+    if "kind" in held:  # an undo holds memories, too
+        return None
     return next((held[name] for name in _LISTS if isinstance(held.get(name), list)), None)
 
 
