@@ -195,8 +195,6 @@ def entries(document: object) -> Sequence[object] | None:
         return None  # an undo lists memories, too
     if {"ids", "documents"} <= held.keys():
         return _of_columns(held)
-    if "kind" in held:  # an undo holds memories, too
-        return None
     return next((held[name] for name in _LISTS if isinstance(held.get(name), list)), None)
 
 
