@@ -328,7 +328,7 @@ REFUSED: list[tuple[Callable[[Any], object], type[MemsieveError], str]] = [
         InvalidRequest,
         "metadata.k: should be a finite number",
     ),
-    (lambda m: m.add_many(None, scope=ANA), InvalidRequest, "rows: give a list of texts or mapp"),
+    (lambda m: m.add_many(None, scope=ANA), InvalidRequest, "rows: give a list of texts"),
     (
         lambda m: m.add("x", scope=ANA, valid_from=MONDAY, valid_until=SUNDAY),
         InvalidRequest,
