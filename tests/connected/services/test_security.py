@@ -238,7 +238,8 @@ async def test_without_one_permission_a_process_ends_and_says_what_it_lacks(
     here = company("password")
     rules = await here.permit_all()
     rows = tmp_path / "rows.jsonl"
-    rows.write_text(f'{{"scope": "{SCOPE}", "text": "{FACT}"}}\n', encoding="utf-8")
+    row = f'{{"scope": "{SCOPE}", "text": "{FACT}", "occurred_at": "2026-11-01"}}\n'
+    rows.write_text(row, encoding="utf-8")
     for process, name, operation in WITHOUT:
         [rule] = [
             one
