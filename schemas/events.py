@@ -259,10 +259,10 @@ ERASURES_MAX = 4_096
 """The most records that one request may erase: the event must hold them all."""
 STATED_MAX = 512
 """The most other memories that it may restate: the decision must hold them all."""
-KNOWN_MAX = 64
-"""The most decisions by which a memory knows redelivered events."""
-LINKS_MAX = 8
-"""The most memories that a memory remembers to contradict."""
+DECIDED_MAX = 64
+"""How many of its decisions a memory keeps: enough to recognise a redelivered event."""
+CONTRADICTED_MAX = 8
+"""A memory remembers so many others that it was found to contradict: the newest."""
 
 
 class Tombstone(Record):
@@ -312,8 +312,8 @@ class MemoryHistory(Record):
     shows its text.
     """
 
-    decided: Annotated[tuple[DecidedEvent, ...], Field(max_length=KNOWN_MAX)] = ()
-    contradicted: Annotated[tuple[Contradiction, ...], Field(max_length=LINKS_MAX)] = ()
+    decided: Annotated[tuple[DecidedEvent, ...], Field(max_length=DECIDED_MAX)] = ()
+    contradicted: Annotated[tuple[Contradiction, ...], Field(max_length=CONTRADICTED_MAX)] = ()
     worded_at: Annotated[int, Field(ge=1)] = 1
 
 

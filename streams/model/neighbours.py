@@ -10,19 +10,13 @@ from streams.model.bands import Bands
 from streams.model.embedding import Vector, similarity
 from streams.model.identity import normalised
 
-DECIDED_MAX = 64
-"""How many of its newest decisions a memory keeps: enough to recognise a redelivered event."""
-
-CONTRADICTED_MAX = 8
-"""A memory remembers so many others that it was found to contradict: the newest."""
-
 
 @dataclass(frozen=True)
 class StoredMemory:
     """A memory with its vector; None if it was not requested or if an effect leaves it unchanged.
 
-    `decided` holds the newest decisions that changed the memory, at most DECIDED_MAX, oldest first,
-    each with the content key of its event. `variants` maps variants to their vectors; those that an
+    `decided` holds the decision that made the memory and the newest that changed it, oldest first, at
+    most DECIDED_MAX, each with the content key of its event. `variants` maps variants to their vectors; those that an
     effect lacks are in the state before it. `contradicted` holds the newest CONTRADICTED_MAX
     memories that it contradicts and that stayed live, each with the version that was compared.
     `worded_at` is the version since which it shows its text.

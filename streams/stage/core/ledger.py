@@ -25,11 +25,11 @@ from schemas.decisions import (
     Revision,
     Verdict,
 )
-from schemas.events import Remember, Undo
+from schemas.events import CONTRADICTED_MAX, DECIDED_MAX, Remember, Undo
 from schemas.memories import Memory, Standing, Superseded, Target
 from streams.model.embedding import Vector, unpack
 from streams.model.identity import content_key, event_key
-from streams.model.neighbours import CONTRADICTED_MAX, DECIDED_MAX, StoredMemory
+from streams.model.neighbours import StoredMemory
 from streams.stage.core import survivorship
 
 
@@ -43,18 +43,6 @@ class SupersededMemory:
 
 class RestatedMemory(StoredMemory):
     """A memory's state regardless of its previous one: the records that led to it may be erased."""
-
-    @property
-    def alone(self) -> StoredMemory:
-        """The state, no longer as an effect."""
-        return StoredMemory(
-            self.memory,
-            self.vector,
-            self.decided,
-            self.variants,
-            self.contradicted,
-            self.worded_at,
-        )
 
 
 Effect = StoredMemory | SupersededMemory
@@ -213,7 +201,7 @@ def advance(
             _require_known(before, effect)
         return None
     if isinstance(effect, RestatedMemory):
-        return effect.alone
+        return StoredMemory(**vars(effect))
     retires = isinstance(effect, SupersededMemory)
     if not retires and effect.vector is not None and version == 1:
         return _whole(effect)
@@ -321,14 +309,9 @@ def _revised(revised: Revised, decided: _Decisions) -> StoredMemory:
 
 def _restated(one: Restated, decided: _Decisions) -> RestatedMemory:
     stored = _revised(one, _newest(*known_by(one), *decided))
-    return RestatedMemory(
-        stored.memory,
-        stored.vector,
-        stored.decided,
-        stored.variants,
-        tuple((link.memory_id, link.version) for link in one.history.contradicted),
-        one.history.worded_at,
-    )
+    links = tuple((link.memory_id, link.version) for link in one.history.contradicted)
+    stated = replace(stored, contradicted=links, worded_at=one.history.worded_at)
+    return RestatedMemory(**vars(stated))
 
 
 def _newest(*decided: tuple[DecisionId, ContentKey]) -> _Decisions:

@@ -18,10 +18,10 @@ from schemas.decisions import (
     Revised,
     Verdict,
 )
-from schemas.events import Answer, Remember, Seen
+from schemas.events import CONTRADICTED_MAX, Answer, Remember, Seen
 from schemas.memories import Memory, Superseded, Target
 from streams.model.embedding import pack
-from streams.model.neighbours import CONTRADICTED_MAX, StoredMemory
+from streams.model.neighbours import StoredMemory
 from streams.stage.core import survivorship
 from streams.stage.core.cannot_link import are_apart
 from streams.stage.core.case import Case, EncodedVector

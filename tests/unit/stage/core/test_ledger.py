@@ -17,11 +17,11 @@ from schemas.decisions import (
     Replace,
     Revise,
 )
-from schemas.events import Remember
+from schemas.events import DECIDED_MAX, Remember
 from schemas.memories import Superseded, Target
 from streams.model.embedding import Vector, pack
 from streams.model.identity import rejection_id
-from streams.model.neighbours import DECIDED_MAX, StoredMemory
+from streams.model.neighbours import StoredMemory
 from streams.model.wordings import with_vectors
 from streams.stage.core import survivorship
 from streams.stage.core.case import Case, EncodedVector
