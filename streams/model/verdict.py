@@ -145,7 +145,7 @@ def besides_pin(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 def protected(judgement: Judgement) -> Judgement:
     """Settle a pair with a pinned memory as DISTINCT unless a judge found a contradiction."""
-    pinned = len(besides_pin(judgement.findings)) < len(judgement.findings)
+    pinned = any(one.guard == _PIN for one in judgement.findings)
     if not pinned or judgement.verdict is Verdict.CONTRADICTS:
         return judgement
     return replace(judgement, verdict=Verdict.DISTINCT, judge=f"guard {_PIN}", opinion=None)

@@ -13,7 +13,7 @@ from streams.maintain.app import diagnosis
 from streams.maintain.app.diagnosis import Diagnosis
 from streams.store.app.reading import LogTarget
 from streams.store.cli import options
-from streams.store.cli.console import err, note, say, say_json, say_object
+from streams.store.cli.console import err, mark_of, note, say, say_json, say_object
 from streams.store.world.store_directory import StoreDirectory
 from streams.verify.app import auditing, verification
 from streams.verify.app.audited import Check, LogCounts, Report
@@ -65,8 +65,7 @@ def _diagnosis_json(one: Diagnosis) -> dict[str, Any]:
 
 
 def _show_diagnosis(one: Diagnosis) -> None:
-    mark, style = ("! ", "yellow") if one.warnings else ("ok", "green")
-    mark, style = (mark, style) if one.healthy else ("!!", "red")
+    mark, style = mark_of(healthy=one.healthy, warned=bool(one.warnings))
     say(f"{mark}  {one.subject:<8}{one.fact}", style=style)
     for warning in one.warnings:
         say(f"    {warning}")
@@ -123,7 +122,7 @@ def _check_json(check: Check) -> dict[str, Any]:
 
 def _show(report: Report) -> None:
     for check in report.checks:
-        mark, style = ("ok", "green") if check.healthy else ("!!", "red")
+        mark, style = mark_of(healthy=check.healthy)
         say(f"{mark}  {check.name:<12}{check.told}", style=style)
     say()
     _show_counts(report.counts)

@@ -8,7 +8,7 @@ import typer
 
 from streams.store.app import wiring
 from streams.store.cli import options
-from streams.store.cli.console import say, say_json
+from streams.store.cli.console import mark_of, say, say_json
 from streams.store.world.extras import require
 
 if TYPE_CHECKING:
@@ -81,8 +81,7 @@ def _check(found: "list[ClusterTopic]", *, as_json: bool) -> None:
 
 
 def _show(topic: "ClusterTopic") -> None:
-    mark, style = ("ok", "green") if not topic.warnings else ("! ", "yellow")
-    mark, style = ("!!", "red") if topic.problems else (mark, style)
+    mark, style = mark_of(healthy=not topic.problems, warned=bool(topic.warnings))
     facts = f"{topic.partitions} partition(s), {topic.replicas} replica(s)"
     say(f"{mark}  {topic.name}: {facts if topic.partitions else 'not there'}", style=style)
     for found in (*topic.problems, *topic.warnings):

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from schemas.base import DecisionId, Label, MemoryId, Record, ScopeName
 from schemas.codec import EVENT
-from schemas.decisions import Decision, Ignore, Reason, Reject
+from schemas.decisions import Decision, Ignore, Reject
 from schemas.events import Ended, Event, Pin, Rate, Remember, Retire
 from schemas.memories import Memory
 from streams.changes.app.lineages import history, undo
@@ -413,9 +413,6 @@ class MemoryStore:
                 raise UsageError(f"question {identity} is closed: {question.state}")
             event = answer_to(question.review, verdict, author=wish.author, note=wish.note)
             [decided] = await self._told(await held.client().submit([event]))
-            made = decided.decision
-            if isinstance(made, Ignore) and made.evidence.reason is Reason.ANSWERED_TOO_LATE:
-                raise UsageError(f"question {identity}: the answer came too late; nothing changed")
             return decided
 
     async def _undo(self, identity: str, wish: Wish) -> list[ExplainedDecision]:

@@ -128,11 +128,10 @@ def recognise(case: Case[Remember], known: Memory) -> Reinforce:
 
 def rename(case: Case[Remember], known: Memory, encoded: EncodedVector) -> Replace:
     """Replace the text of the live memory that the event addresses."""
-    unheeded = _unheeded(case, "it gives a memory new words")
     because = Evidence(
         reason=Reason.SAME_MEMORY_ID,
         truncated=encoded.truncated,
-        refused=tuple(said for said in unheeded if not said.startswith(known.id)),
+        refused=_unheeded(case, "it gives a memory new words", but=known.id),
     )
     return Replace(
         **case.fields(because),
@@ -169,9 +168,13 @@ def lacking(decision: Made, what: Unchecked, silent: str) -> Made:
     )
 
 
-def _unheeded(case: Case[Remember], why: str) -> tuple[str, ...]:
-    """Return a refusal with reason `why` for every memory that the event asks to supersede."""
-    return tuple(f"{name}: {why}"[:LABEL_MAX] for name in case.event.supersedes)
+def _unheeded(case: Case[Remember], why: str, *, but: str | None = None) -> tuple[str, ...]:
+    """Return a refusal with reason `why` for every memory that the event asks to supersede.
+
+    `but` is one that it changes all the same.
+    """
+    named = (name for name in case.event.supersedes if name != but)
+    return tuple(f"{name}: {why}"[:LABEL_MAX] for name in named)
 
 
 def supersede(

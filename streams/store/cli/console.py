@@ -44,6 +44,13 @@ def more(count: int, one: str, several: str) -> None:
         note(f"{number(count, f'more {one}', f'more {several}')}: raise --limit to see all")
 
 
+def mark_of(*, healthy: bool, warned: bool = False) -> tuple[str, str]:
+    """Return the mark that begins a line about something that was checked, and its style."""
+    if not healthy:
+        return "!!", "red"
+    return ("! ", "yellow") if warned else ("ok", "green")
+
+
 def say_json(items: Iterable[Any]) -> None:
     """Print a JSON array, an element a line; never holds more than one element."""
     with _to_standard_output():
