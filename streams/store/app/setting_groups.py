@@ -181,8 +181,8 @@ class ConsumerSettings(SettingsGroup):
     """The time beyond service.drain_seconds that a rebalance waits for a member to finish a batch;
     the client's default, 10 s in all, is too short."""
     poll_interval_seconds: Annotated[int, Field(ge=30, le=3_600)] = 300
-    """The time limit of a batch before the group drops the process. Partitions that wait are paused
-    but still polled, so waiting does not count."""
+    """How long fetching may stand still, because service.batch_records wait for slow batches, before
+    the group drops the process. Paused partitions do not count."""
 
 
 class ProducerSettings(SettingsGroup):
