@@ -57,7 +57,8 @@ class EmbedderSettings(SettingsGroup):
     cache_dir: Path = Field(default_factory=lambda: user_cache_path("memsieve") / "models")
     """The model directory, shared by all stores."""
     threads: Annotated[int, Field(ge=1)] | None = None
-    """Batches encoded in parallel, one thread each; default: one per core."""
+    """Batches encoded, and pairs read by the built-in judge, in parallel, one thread each; default:
+    one per core, and with `serve --workers` the cores divided by the workers."""
     precision: Literal["exact", "fast", "auto"] = "exact"
     """exact: fp32. fast: bf16, by memsieve[fast], on processors that support it. auto: fast where
     possible; for one machine, not for the services. Part of the model's name: a store made with one
