@@ -1,7 +1,8 @@
 """Qdrant's engine in this process, on disk: the index of the embedded mode.
 
 One directory, one process: the engine locks it. With the keyword index on the scope, the cost of a
-search depends on its scope only; up to about 100,000 memories per scope need no graph.
+search depends on its scope only. Large scopes that are searched often are searched in a copy of their
+vectors; those too large for a copy need a graph.
 """
 
 import asyncio
@@ -11,12 +12,14 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
 import qdrant_edge as engine
 from pydantic import TypeAdapter, ValidationError
 
 from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
 from schemas.memories import LIVE, Standing
 from streams.index.following import new_token, raised
+from streams.index.large_scopes import CopyLimits, LargeScopes, Rows
 from streams.index.payload import (
     CONTENT_KEY,
     CONTRADICTED,
@@ -63,7 +66,11 @@ class EdgeIndex:
     """
 
     def __init__(
-        self, path: Path, dimension: int, require_space: Callable[[], None] = lambda: None
+        self,
+        path: Path,
+        dimension: int,
+        require_space: Callable[[], None] = lambda: None,
+        copying: CopyLimits = CopyLimits(),  # noqa: B008 - frozen
     ) -> None:
         """Open the index, or create it if the directory is absent or empty.
 
@@ -78,6 +85,7 @@ class EdgeIndex:
         self._level = path / "level.json"
         self._recent = RecentMemories(_RECENT)
         self._waiting: dict[MemoryId, StoredMemory] = {}
+        self._large = LargeScopes(self, dimension, copying)
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._shard = _open(path) if any(path.iterdir()) else _create(path, dimension)
@@ -87,14 +95,40 @@ class EdgeIndex:
     async def search(self, queries: Sequence[Query]) -> list[list[StoredMemory]]:
         found: list[list[StoredMemory]] = []
         for start in range(0, len(queries), _SEARCH_BATCH):
-            requests = [_request(query) for query in queries[start : start + _SEARCH_BATCH]]
-            with _meanings(self._path):
-                answers = self._shard.query_batch(engine.QueryBatchRequest(requests))
-                near = [[_id(point) for point in points] for points in answers]
+            near = self._nearest(queries[start : start + _SEARCH_BATCH])
             held = self._held([identity for ids in near for identity in ids])
             found.extend([held[identity] for identity in ids] for ids in near)
             await asyncio.sleep(0)
         return found
+
+    def _nearest(self, queries: Sequence[Query]) -> list[list[MemoryId]]:
+        """Return the memories nearest to each query: from the copy of its scope, if there is one."""
+        copies = [self._large.copy(query.scope) for query in queries]
+        others = [query for query, copy in zip(queries, copies, strict=True) if copy is None]
+        answers = iter(self._asked(others))
+        near = [
+            next(answers) if copy is None else copy.nearest(query)
+            for query, copy in zip(queries, copies, strict=True)
+        ]
+        for query in others:
+            self._large.observe(query.scope)
+        return near
+
+    def _asked(self, queries: Sequence[Query]) -> list[list[MemoryId]]:
+        """Return the engine's answers."""
+        with _meanings(self._path):
+            answers = self._shard.query_batch(
+                engine.QueryBatchRequest(list(map(_request, queries)))
+            )
+            return [[_id(point) for point in points] for points in answers]
+
+    def live_count(self, scope: ScopeName) -> int:
+        with _meanings(self._path):
+            return self._shard.count(engine.CountRequest(filter=_live_in(scope)))
+
+    def live_vectors(self, scope: ScopeName, page: int) -> Iterator[list[tuple[MemoryId, Rows]]]:
+        for points in self._pages(_live_in(scope), with_vector=True, size=page):
+            yield [(_id(point), np.asarray(point.vector, np.float32)) for point in points]
 
     async def get(self, ids: Sequence[MemoryId]) -> dict[MemoryId, StoredMemory]:
         return self._held([i for i in ids if POINT_ID.fullmatch(i)])
@@ -103,7 +137,7 @@ class EdgeIndex:
         self, keys: Sequence[ContentKey]
     ) -> dict[ContentKey, list[StoredMemory]]:
         has_content = engine.Filter(must=[_LIVE_ONLY, _any(CONTENT_KEY, list(keys))])
-        found = [_id(point) for point in self._pages(has_content)]
+        found = [_id(point) for points in self._pages(has_content) for point in points]
         held = self._held(found)
         return with_contents((without_vectors(held[identity]) for identity in found), keys)
 
@@ -128,7 +162,9 @@ class EdgeIndex:
             known = self._near_at_hand([change.memory.id for change in newer])
             repeated = [one for one in newer if _is_found_alike(one, known.get(one.memory.id))]
             self._waiting |= {one.memory.id: one for one in repeated}
-            self._upsert([one for one in newer if self._waiting.get(one.memory.id) is not one])
+            written = [one for one in newer if self._waiting.get(one.memory.id) is not one]
+            self._upsert(written)
+            self._large.update(written)
             if len(self._waiting) > _WAITING:
                 self._write_waiting()
             await asyncio.sleep(0)
@@ -186,6 +222,7 @@ class EdgeIndex:
         self._level.unlink(missing_ok=True)
         self._recent.clear()
         self._waiting.clear()
+        self._large.clear()
         with _meanings(self._path):
             self._shard.close()
             shutil.rmtree(self._path)
@@ -214,6 +251,7 @@ class EdgeIndex:
                 self._shard.update(engine.UpdateOperation.upsert_points(points))
         except BaseException:
             self._recent.clear()  # any of them may be stored
+            self._large.clear()
             raise
         self._recent.keep(changes)
         for change in changes:
@@ -263,10 +301,11 @@ class EdgeIndex:
         self, condition: engine.Filter | None, *, with_vector: bool
     ) -> Iterator[StoredMemory]:
         """Yield what matches the condition, ordered by id."""
-        for record in self._pages(condition, with_payload=True, with_vector=with_vector):
-            with _meanings(self._path):
-                stored = _read(record)
-            yield stored
+        for records in self._pages(condition, with_payload=True, with_vector=with_vector):
+            for record in records:
+                with _meanings(self._path):
+                    stored = _read(record)
+                yield stored
 
     def _pages(
         self,
@@ -274,20 +313,21 @@ class EdgeIndex:
         *,
         with_payload: bool = False,
         with_vector: bool = False,
-    ) -> Iterator[engine.Record]:
-        """Yield the points that match the condition, ordered by id."""
+        size: int = _SCAN_PAGE,
+    ) -> Iterator[list[engine.Record]]:
+        """Yield the points that match the condition, ordered by id, in pages of this size."""
         offset: engine.PointId | None = None
         while True:
             request = engine.ScrollRequest(
                 offset=offset,
-                limit=_SCAN_PAGE,
+                limit=size,
                 filter=condition,
                 with_payload=with_payload,
                 with_vector=with_vector,
             )
             with _meanings(self._path):
                 records, offset = self._shard.scroll(request)
-            yield from records
+            yield records
             if offset is None:
                 return
 
