@@ -342,6 +342,10 @@ class NoAnswer:
     reason: str
 
 
+NOT_CONFIGURED = NoAnswer("not configured")
+"""The answer of a judge or writer that a policy names and this process lacks."""
+
+
 @dataclass(frozen=True)
 class WordingRequest:
     """The texts to merge into one, oldest first, each with when it was last said and by whom.

@@ -3,7 +3,8 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from typing import Generic, Literal, TypeAlias, TypeVar
 
@@ -31,6 +32,8 @@ from streams.stage.core.consolidation import RelatedPair
 from streams.stage.core.survivorship import said_again
 from streams.stage.flow.judging import CandidatePair, Judging
 from streams.stage.flow.merging import Merging
+from streams.store.core.conflicts import newer_first
+from streams.store.flow.conflicts import conflicting
 
 OVER_FETCH = 3
 """The first fetch is this many times the wanted number: enough even if entries have three memories
@@ -79,7 +82,7 @@ class CombiningOptions:
 
 @dataclass(frozen=True)
 class ScopeSearch:
-    """A search in one scope for at most `limit` entries.
+    """A search in one scope for at most `limit` entries, `now`.
 
     `lexical_weight` is the weight of the query's own words, from 0 (meaning alone) to 1.
     """
@@ -88,6 +91,7 @@ class ScopeSearch:
     query: str
     limit: int
     how: CombiningOptions
+    now: datetime
     lexical_weight: float = 0.0
 
 
@@ -95,7 +99,8 @@ class ScopeSearch:
 class LoadedEntries:
     """The entries, best first, and how they were made.
 
-    `found` counts the memories considered. `judged` counts the pairs judged for it, `unjudged` those
+    Of entries in conflict, the newer comes first. `conflicts` has the conflicts of every memory
+    considered. `found` counts the memories considered. `judged` counts the pairs judged for it, `unjudged` those
     that were near but not judged. `degraded` names the judges and writers that did not answer.
     """
 
@@ -104,6 +109,9 @@ class LoadedEntries:
     judged: int
     unjudged: int
     degraded: tuple[str, ...]
+    conflicts: Mapping[MemoryId, Sequence[Memory]] = field(
+        default_factory=dict[MemoryId, Sequence[Memory]]
+    )
 
     @property
     def beyond(self) -> int:
@@ -138,6 +146,9 @@ class Loader:
             pairs_left -= made.judged
             all_seen = len(found) < fetch or fetch == self._bounds.candidates_max
             if all_seen or len(made.entries) >= wanted.limit:
+                known = await conflicting(index, [one.memory.id for one in found])
+                ordered = newer_first(made.entries, _memories, known, wanted.now)
+                made = replace(made, entries=ordered, conflicts=known)
                 return await self._shown(made, wanted.scope, wanted.how, wanted.limit)
             fetch *= 2
 
@@ -229,7 +240,7 @@ class Loader:
         """Let a model word what no member says alone, and say why it did not; checked for faults."""
         if entry.told.way in {"alone", "says-all"}:
             return entry, None
-        memories = [one.memory for one in entry.members]
+        memories = _memories(entry)
         key = _versions(memories)
         told = self._wordings.get(key)
         if told is None:
@@ -270,6 +281,10 @@ def _rules(rules: Rules, how: CombiningOptions) -> Rules:
     without = WithoutVerdict(match=unsettled, review=unsettled)
     update = {"judges": judges, "guards": True, "without_verdict": without}
     return rules.model_copy(update=update)
+
+
+def _memories(entry: FactEntry) -> list[Memory]:
+    return [one.memory for one in entry.members]
 
 
 def _versions(memories: Iterable[Memory]) -> _Versions:

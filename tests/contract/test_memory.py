@@ -262,6 +262,8 @@ class TestMemory:
             assert against.probability is not None
             assert 0.8 < against.probability < 1
             assert [one.memory_id for one in memory.get(nine).conflicts] == [eight]
+            found = memory.search("The office opens at 9 am.", scope=ANA)
+            assert [one.memory_id for one in found] == [eight, nine]
             told = memory.distinct(nine, eight, note="two offices")
             assert (told.kind, told.why) == ("revise", "cleo said that they state different facts")
             assert [one.conflicts for one in memory.memories(ANA)] == [(), ()]

@@ -36,7 +36,7 @@ from streams.store.app import policies, wiring
 from streams.store.app.dry_run import DecidingDependencies, means
 from streams.store.app.settings import Settings
 from streams.store.cli import asking, options, rows
-from streams.store.cli.console import note, quoted, say, say_object
+from streams.store.cli.console import note, note_silent, quoted, say, say_object
 from streams.store.cli.options import UsageError
 from streams.store.cli.progress import Meter
 from streams.store.core.counts import number
@@ -245,6 +245,7 @@ def _show(tried: Sequence[Trial]) -> None:
         say(_in_columns(one.name, [f"{count:,}" for count in (*counts, one.memories)]))
         if one.braked:
             note(f"{one.name}: {one.braked:,} more are kept since the brake was on")
+        note_silent(one.silent, f"{one.name}: ")
     say(_LEGEND, style="dim")
     for fate, title in _TITLES.items():
         found = examples(tried, fate)
@@ -380,4 +381,5 @@ def _policy_as_json(trial: Trial) -> dict[str, Any]:
         "skipped": trial.skipped,
         "braked": trial.braked,
         "memories": trial.memories,
+        "degraded": dict(trial.silent),
     }

@@ -82,7 +82,8 @@ class ComparedPair:
 class Trial:
     """What one policy does with rows, decision by decision.
 
-    `memories` is how many are live at the end.
+    `memories` is how many are live at the end; `silent` counts, by who should have judged or worded
+    and did not, the rows concerned.
     """
 
     def __init__(self, name: str, policy: Policy) -> None:
@@ -95,6 +96,7 @@ class Trial:
         self.skipped = 0
         self.braked = 0
         self.memories = 0
+        self.silent = Counter[str]()
         self._versions = dict[tuple[MemoryId, int], Memory]()
 
     def take(self, decisions: Iterable[Decision]) -> None:
@@ -116,6 +118,7 @@ class Trial:
         stands = made.text if made.live else others[0]
         effect = Effect(_fate(decision), event.scope, event.text, others, stands)
         self.fates[effect.fate] += 1
+        self.silent.update(decision.evidence.degraded)
         self.braked += decision.evidence.reason is Reason.BRAKED
         if effect.fate is not Fate.KEPT:
             self.effects.append(effect)

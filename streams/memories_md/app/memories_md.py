@@ -21,7 +21,7 @@ from streams.memories_md.core.keeping import (
     standing,
     words_digest,
 )
-from streams.memories_md.core.mapping import event_of, location_id, numbered, scope_of
+from streams.memories_md.core.mapping import event_of, in_time, location_id, numbered, scope_of
 from streams.memories_md.core.parsing import parse
 from streams.memories_md.core.rendering import render
 from streams.memories_md.world.file import MemoriesFile
@@ -58,7 +58,7 @@ def read_entries(
     stored: Container[MemoryId],
     may_supersede: Callable[[ScopeName], bool],
 ) -> Entries:
-    """Read a file's entries as events that happened at a time.
+    """Read a file's entries as events that happened at a time, as `in_time` orders them.
 
     `placed` are the memories that a writer maintains in the file. Of those that are `stored` in the
     target, only entries edited by a person become events: a correction of the memory; for a memory
@@ -70,7 +70,7 @@ def read_entries(
     found: dict[tuple[ScopeName, EventId], tuple[int, Remember | Retire]] = {}
     told = list(problems(document))
     retired = known = 0
-    for one, nth in numbered(entries(document)):
+    for one, nth in in_time(list(numbered(entries(document)))):
         ours = kept.get(one.at)
         if ours is not None and ours[1].words == words_digest(one.entry):
             known += 1

@@ -5,11 +5,11 @@ turn, how often the entry was seen, and labels that are too long or empty. What 
 memory may come from any producer, and is checked before it is written.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import to_json
@@ -30,6 +30,9 @@ OTHER = "entry_notes"
 TITLE = "title"
 CATEGORY = "category"
 EPISODE = "episode"
+
+NumberedEntry: TypeAlias = tuple[LocatedEntry, int]
+"""An entry, and its number among those of the same name."""
 
 _LABEL: TypeAdapter[str] = TypeAdapter(Label)
 _CATEGORY_UNKNOWN = "NOTE"
@@ -125,7 +128,7 @@ def name_of(scope: str, entry: MemoryEntry, nth: int = 1) -> str:
     return entry_name(scope, to_json([entry.header.title, meta.episode, turn, nth]))
 
 
-def numbered(found: Iterable[LocatedEntry]) -> Iterator[tuple[LocatedEntry, int]]:
+def numbered(found: Iterable[LocatedEntry]) -> Iterator[NumberedEntry]:
     """Yield entries in their order, each with its number among those of the same name.
 
     `found` must have all entries of each location in it, retired ones, too: they are counted, so
@@ -136,6 +139,34 @@ def numbered(found: Iterable[LocatedEntry]) -> Iterator[tuple[LocatedEntry, int]
         name = "" if one.location is None else name_of(str(one.location.id), one.entry)
         met[name] += 1
         yield one, met[name]
+
+
+def in_time(found: Sequence[NumberedEntry]) -> list[NumberedEntry]:
+    """Return the entries of each location in the order of their episodes and last turns.
+
+    They are imported with one time, the file's, so the last of two that contradict each other
+    stands. An entry without episode or turns keeps its place.
+    """
+    ordered = list(found)
+    dated = defaultdict[int | None, list[int]](list)
+    for place, (one, _) in enumerate(found):
+        if _when(one) is not None:
+            dated[one.location and one.location.id].append(place)
+    for places in dated.values():
+        in_order = sorted((found[place] for place in places), key=lambda one: _when(one[0]) or ())
+        for place, one in zip(places, in_order, strict=True):
+            ordered[place] = one
+    return ordered
+
+
+def _when(found: LocatedEntry) -> tuple[bool, int, str, int] | None:
+    """Return the sort key of an entry's episode and last turn; episodes in numbers come first."""
+    meta = found.entry.meta
+    if meta.episode is None or meta.turns is None:
+        return None
+    episode, numeric = meta.episode, meta.episode.isdecimal()
+    name = episode.lstrip("0") if numeric else episode
+    return not numeric, len(name) if numeric else 0, name, meta.turns.last
 
 
 def _label(text: str) -> str | None:

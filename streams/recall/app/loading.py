@@ -30,7 +30,7 @@ from streams.stage.core.consolidation import proposed
 from streams.stage.flow.judging import Judging
 from streams.store.app import embedding, policies, wiring
 from streams.store.app import settings as configuration
-from streams.store.app.conflicts import Conflict, Conflicts, conflicts_of
+from streams.store.app.conflicts import Conflict, Conflicts, told
 from streams.store.app.failures import UsageError
 from streams.store.app.product_settings import LoadSettings
 from streams.store.app.projection import memories
@@ -140,7 +140,7 @@ class ShownEntry(Record):
 
 
 class SearchResult(Record):
-    """The entries, best first.
+    """The entries, best first; of entries in conflict, the newer first.
 
     `found` memories were looked at; `beyond` of them are in entries beyond the limit. `unjudged`
     pairs were near and are not asked about yet. `degraded` says who should have judged or worded
@@ -196,12 +196,11 @@ class Loading:
             query=asked.query,
             limit=asked.limit,
             how=asked.how(self._settings),
+            now=SystemClock().now(),
             lexical_weight=self._settings.lexical_weight if weight is None else weight,
         )
-        index = await self.index()
-        loaded = await self._loader.load(index, self._embedder, wanted)
-        ids = [one.memory.id for entry in loaded.entries for one in entry.members]
-        known = await conflicts_of(index, ids)
+        loaded = await self._loader.load(await self.index(), self._embedder, wanted)
+        known = told(loaded.conflicts)
         return SearchResult(
             entries=tuple(_shown(entry, known) for entry in loaded.entries),
             found=loaded.found,

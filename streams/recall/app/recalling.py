@@ -12,6 +12,7 @@ from pydantic import Field
 
 from schemas.base import MemoryId, Record, Scope, ScopeName, Text
 from schemas.memories import Memory
+from streams.clock.system import SystemClock
 from streams.model.embedding import Vector
 from streams.model.neighbours import StoredMemory
 from streams.model.ports import Embedder, Index, Log, Query, Unusable
@@ -40,7 +41,7 @@ from streams.store.app import wiring
 from streams.store.app.embedding import settings_of
 from streams.store.app.projection import LogProjection
 from streams.store.app.reading import LogTarget, opened
-from streams.store.core.conflicts import conflicts
+from streams.store.core.conflicts import conflicts, newer_first
 from streams.store.core.suggestions import nothing_in
 
 SUGGESTED_FROM_MAX = 3_000
@@ -120,7 +121,7 @@ async def recalled(
         async for one in index.scan(None if asked.across else asked.scope)
         if asked.has(one.memory.scope)
     ]
-    memories = [one.memory for one in stored]
+    memories, now = [one.memory for one in stored], SystemClock().now()
     if asked.query is not None:
         near = await _similarities(index, asked.query, asked.number, memories, vector_of)
         chosen = nearest(memories, near, number=asked.number, several=asked.across)
@@ -129,9 +130,11 @@ async def recalled(
     elif asked.across:
         chosen = shared(memories, number=asked.number)
     else:
-        chosen = choose(memories, lasting_max=asked.lasting, recent_max=asked.recent)
+        chosen = choose(memories, lasting_max=asked.lasting, recent_max=asked.recent, now=now)
     known = conflicts(stored)
     chosen = [replace(one, conflicts=tuple(known.get(one.memory.id, ()))) for one in chosen]
+    shown, others = [one for one in chosen if one.shown], [one for one in chosen if not one.shown]
+    chosen = [*newer_first(shown, lambda one: [one.memory], known, now), *others]
     if asked.across:
         return block_of_several(asked.scope, chosen, count=count, budget=asked.budget)
     return block_of_scope(asked.scope, memories, chosen, count=count, budget=asked.budget)

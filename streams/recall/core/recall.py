@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
+from functools import partial
 from heapq import nsmallest
 from typing import Any, TypeAlias
 
@@ -10,6 +12,7 @@ from schemas.base import LABEL_MAX, MemoryId, ScopeName
 from schemas.memories import Memory, Persistence, Standing
 from streams.memories_md.core.mapping import location_id
 from streams.model.identity import normalised
+from streams.model.observed import believed
 from streams.model.places import LOCATION_NAME, entered, seen, whole_number
 
 BUDGET = 300
@@ -99,24 +102,30 @@ class PromptBlock:
 
 
 def choose(
-    memories: Iterable[Memory], *, lasting_max: int = LASTING_MAX, recent_max: int = RECENT_MAX
+    memories: Iterable[Memory],
+    *,
+    lasting_max: int = LASTING_MAX,
+    recent_max: int = RECENT_MAX,
+    now: datetime | None = None,
 ) -> list[RecalledMemory]:
     """Return all memories of a scope in the order of the block, those to show first.
 
     Show up to `lasting_max` lasting memories (pinned ones, a persistence other than ephemeral, or
     dangers) and up to `recent_max` of the newest others, in both groups active ones before
-    tentative ones. Superseded memories are not shown.
+    tentative ones. Superseded memories are not shown. A time after `now` makes nothing the newest.
     """
     live, retired = _parted(memories)
-    lasting = nsmallest(lasting_max, filter(_is_lasting, live), key=_lasting_first)
+    lasting = nsmallest(
+        lasting_max, filter(_is_lasting, live), key=partial(_lasting_first, now=now)
+    )
     others = _without(live, lasting)
-    recent = nsmallest(recent_max, others, key=_newest_first)
+    recent = nsmallest(recent_max, others, key=partial(_newest_first, now=now))
     shown = [
         *(RecalledMemory(memory, RecallReason.LASTING) for memory in lasting),
         *(RecalledMemory(memory, RecallReason.RECENT) for memory in recent),
     ]
     return [
-        *sorted(shown, key=lambda one: _urgent_first(one.memory)),
+        *sorted(shown, key=lambda one: _urgent_first(one.memory, now)),
         *(
             RecalledMemory(memory, RecallReason.BEYOND_NUMBER)
             for memory in _without(others, recent)
@@ -235,21 +244,22 @@ def _category(memory: Memory) -> str:
     return "" if memory.category is None else memory.category.casefold()
 
 
-def _urgent_first(memory: Memory) -> tuple[bool, int, int, float, str]:
+def _urgent_first(memory: Memory, now: datetime | None = None) -> tuple[bool, int, int, float, str]:
     """Return the sort key of the block: active, category rank, times seen, newest."""
     category = _category(memory)
     rank = _CATEGORIES.index(category) if category in _CATEGORIES else len(_CATEGORIES)
-    seen_at = memory.last_seen_at.timestamp()
+    seen_at = believed(memory.last_seen_at, now).timestamp()
     return _is_tentative(memory), rank, -seen(memory), -seen_at, memory.id
 
 
-def _lasting_first(memory: Memory) -> tuple[object, ...]:
+def _lasting_first(memory: Memory, now: datetime | None) -> tuple[object, ...]:
     core = memory.pinned or memory.persistence is Persistence.CORE
-    return _is_tentative(memory), not core, *_urgent_first(memory)
+    return _is_tentative(memory), not core, *_urgent_first(memory, now)
 
 
-def _newest_first(memory: Memory) -> tuple[bool, float, str]:
-    return _is_tentative(memory), -memory.last_seen_at.timestamp(), memory.id
+def _newest_first(memory: Memory, now: datetime | None) -> tuple[bool, float, str]:
+    seen_at = believed(memory.last_seen_at, now).timestamp()
+    return _is_tentative(memory), -seen_at, memory.id
 
 
 def _heading(scope: ScopeName, memories: Sequence[Memory]) -> str:

@@ -141,6 +141,30 @@ def rename(case: Case[Remember], known: Memory, encoded: EncodedVector) -> Repla
     )
 
 
+def older_news(case: Case[Remember], compared: Change | Ignore, known: Memory) -> Change | Ignore:
+    """Keep as history what an event tells of a memory that it addresses and that was seen since.
+
+    `compared` is the decision on it as on any event; only what would be live beside the memory is
+    changed. What could not be compared, or waits for an answer, stays, and so does an event with an
+    unlikely time: nobody knows which of the two is older.
+    """
+    if not isinstance(compared, Insert) or not compared.memory.live:
+        return compared
+    undecided = compared.evidence.reviews or compared.memory.unchecked is not None
+    if undecided or is_unlikely(case.event.occurred_at, case.now):
+        return compared
+    because = compared.evidence.model_copy(update={"reason": Reason.SAME_MEMORY_ID})
+    return _as_history(compared.model_copy(update={"evidence": because}), known)
+
+
+def _as_history(inserted: Insert, newer: Memory) -> Insert:
+    """Retire a memory as it is inserted: a newer one stands in its place."""
+    why = inserted.evidence.reason.value
+    superseded = Superseded(by=newer.id, at=newer.last_seen_at, reason=why)
+    history = survivorship.retired(inserted.memory, superseded)
+    return inserted.model_copy(update={"memory": history.model_copy(update={"version": 1})})
+
+
 def add(case: Case[Remember], encoded: EncodedVector) -> Insert:
     """Insert the event as its own memory because its scope is not deduplicated."""
     because = Evidence(
@@ -347,12 +371,7 @@ class _Deciding:
             return self._replaced(outdated, Reason.NEWER_CONTRADICTION)
         if case.braked:
             return self._kept_both(Reason.BRAKED)
-        inserted = self._kept_both(Reason.OLDER_CONTRADICTION)
-        superseded = Superseded(
-            by=newest.id, at=newest.last_seen_at, reason=Reason.OLDER_CONTRADICTION.value
-        )
-        history = survivorship.retired(inserted.memory, superseded)
-        return inserted.model_copy(update={"memory": history.model_copy(update={"version": 1})})
+        return _as_history(self._kept_both(Reason.OLDER_CONTRADICTION), newest)
 
     def _unsure(self, neighbour: Neighbour, judgement: Judgement) -> Change | PendingMerge:
         """Apply the policy's action for pairs without a verdict.

@@ -106,6 +106,8 @@ def why(decision: Decision) -> str:
         return f"scope {decision.scope} belongs to partition {decision.partition}"
     if isinstance(decision.event, Answer):
         return _answered(decision.event, decision.evidence.reason)
+    if isinstance(decision, Insert) and decision.evidence.reason is Reason.SAME_MEMORY_ID:
+        return "the memory that it names was seen since; it is kept as history"
     return _WHY[decision.evidence.reason] + _sure(decision)
 
 

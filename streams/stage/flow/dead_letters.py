@@ -151,7 +151,8 @@ def _text(data: bytes | None) -> str | None:
 def reused(record: LogRecord) -> DeadLetter:
     """Reject an event id reused with other words: ignoring the event would lose its content."""
     poison = Poison(
-        "event_id was used before in this scope for another text; give this event its own id",
+        "event_id was used before in this scope for another text; give this event its own id, or "
+        "change the memory: memsieve memory update EVENT_ID TEXT",
         "event_id",
     )
     return dead_letter(record, Stage.DECIDE, poison)

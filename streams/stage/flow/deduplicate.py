@@ -51,6 +51,7 @@ from streams.stage.core.decide import (
     ignore,
     lacking,
     let_through,
+    older_news,
     recognise,
     reject,
     rename,
@@ -396,7 +397,7 @@ class Deduplicator:
             if not case.is_late(addressed.memory):  # in other letters, too: "lyon" becomes "Lyon"
                 return rename(case, addressed.memory, await self._encoded(event.text, seen))
             if addressed.memory.content_key != content_key(event.scope, event.text):
-                return await self._compare(case, seen, fork)  # older news under a known name
+                return older_news(case, await self._compare(case, seen, fork), addressed.memory)
         if not case.rules.enabled:
             return add(case, await self._encoded(event.text, seen))
         known = addressed or with_content(event, seen, fork)

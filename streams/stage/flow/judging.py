@@ -14,7 +14,7 @@ from schemas.decisions import Band, Finding, Verdict
 from schemas.events import Remember
 from streams.model.neighbours import Neighbour
 from streams.model.policy import JudgeName, Rules
-from streams.model.ports import NoAnswer, Verifier, Wording
+from streams.model.ports import NOT_CONFIGURED, NoAnswer, Verifier, Wording
 from streams.model.verdict import (
     FOREIGN,
     Judgement,
@@ -215,7 +215,7 @@ class Judging:
     ) -> Sequence[Opinion | NoAnswer]:
         verifier = self._verifiers.get(name)
         if verifier is None or not pairs:
-            return [NoAnswer("not configured")] * len(pairs)
+            return [NOT_CONFIGURED] * len(pairs)
         return await verifier.verify(pairs)
 
 

@@ -12,7 +12,7 @@ from streams.model.merge import (
     worded,
 )
 from streams.model.policy import MergeRule, Plain
-from streams.model.ports import NoAnswer, Wording, WordingRequest
+from streams.model.ports import NOT_CONFIGURED, NoAnswer, Wording, WordingRequest
 from streams.stage.core.case import PendingMerge
 from streams.text.reading import TextAnalyzer
 
@@ -73,7 +73,7 @@ class Merging:
     async def worded(self, request: WordingRequest) -> MergedText | NoAnswer:
         """Ask for a wording, and for one repair if it leaves out or adds something."""
         if self._wording is None:
-            return NoAnswer("not configured")
+            return NOT_CONFIGURED
         for _ in ("wording", "repair"):
             text = await self._wording.word(request)
             if isinstance(text, NoAnswer):

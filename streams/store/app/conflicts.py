@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Self
 
 from schemas.base import DecisionId, MemoryId, Record, Unit
 from schemas.decisions import Change, Compared, Decision, Verdict
@@ -9,6 +10,7 @@ from schemas.memories import Memory
 from streams.model.neighbours import StoredMemory
 from streams.model.ports import Index
 from streams.store.core.conflicts import conflicts
+from streams.store.flow.conflicts import conflicting
 
 
 class Conflict(Record):
@@ -17,6 +19,10 @@ class Conflict(Record):
     memory_id: MemoryId
     text: str
     last_seen_at: datetime
+
+    @classmethod
+    def of(cls, memory: Memory) -> Self:
+        return cls(memory_id=memory.id, text=memory.text, last_seen_at=memory.last_seen_at)
 
 
 class Contradicted(Record):
@@ -42,25 +48,17 @@ Contradictions = Mapping[DecisionId, tuple[Contradicted, ...]]
 
 def among(stored: Iterable[StoredMemory]) -> Conflicts:
     """Return the conflicts among memories that are all at hand."""
-    return {
-        identity: tuple(
-            Conflict(memory_id=one.id, text=one.text, last_seen_at=one.last_seen_at)
-            for one in others
-        )
-        for identity, others in conflicts(stored).items()
-    }
+    return told(conflicts(stored))
 
 
 async def conflicts_of(index: Index, ids: Sequence[MemoryId]) -> Conflicts:
     """Return the conflicts of some memories of an index with any others."""
-    if not ids:
-        return {}
-    held = await index.get(ids)
-    for others in (await index.contradicting(ids)).values():
-        held |= {one.memory.id: one for one in others if one.memory.id not in held}
-    named = {identity for i in ids if i in held for identity, _ in held[i].contradicted}
-    found = among((held | await index.get(sorted(named - set(held)))).values())
-    return {identity: found[identity] for identity in ids if identity in found}
+    return told(await conflicting(index, ids))
+
+
+def told(known: Mapping[MemoryId, Iterable[Memory]]) -> Conflicts:
+    """Return the conflicts as records, for readers."""
+    return {identity: tuple(map(Conflict.of, others)) for identity, others in known.items()}
 
 
 async def contradicted_by(

@@ -75,7 +75,8 @@ the next process applies them again from the log, in about a second."""
 class RunTally:
     """What a run has done: rows read, decisions by kind, nearest neighbours by band.
 
-    `unlikely` counts events whose time is implausible.
+    `unlikely` counts events whose time is implausible; `silent`, by who should have judged or
+    worded and did not, the events concerned.
     """
 
     rows: int = 0
@@ -84,6 +85,7 @@ class RunTally:
     bands: Counter[str] = field(default_factory=Counter[str])
     unlikely: int = 0
     unlikely_event: Remember | None = None
+    silent: Counter[str] = field(default_factory=Counter[str])
 
     def add(self, decisions: Sequence[Decision], now: datetime) -> None:
         """Count decisions; `now` is used to find events with implausible times."""
@@ -95,6 +97,7 @@ class RunTally:
             if isinstance(decision, Marker):
                 continue
             self.kinds[decision.kind] += 1
+            self.silent.update(decision.evidence.degraded)
             if not isinstance(event := decision.event, Remember):
                 continue
             if is_unlikely(event.occurred_at, now):

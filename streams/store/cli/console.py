@@ -4,14 +4,15 @@ import json
 import os
 import re
 import sys
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from streams.model.ports import Fatal
+from streams.model.ports import NOT_CONFIGURED, Fatal
 from streams.store.core.counts import number
 
 
@@ -23,6 +24,9 @@ class _Console(Console):
 
 out = _Console(highlight=False, soft_wrap=True)
 err = _Console(stderr=True, highlight=False, soft_wrap=True)
+
+_REASONS_MAX = 3
+"""How many reasons of missing answers are printed: those of a server may all differ."""
 
 _STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
@@ -36,6 +40,14 @@ def say(line: str = "", style: str = "") -> None:
 def note(line: str, style: str = "dim") -> None:
     """Print a line on standard error: what is not the result."""
     err.print(Text(harmless(line), style=style))
+
+
+def note_silent(silent: Mapping[str, int], of: str = "") -> None:
+    """Warn of who gave no answer, and for how many rows: the first few if there are many reasons."""
+    for who, count in islice(silent.items(), _REASONS_MAX):
+        remedy = "; set llm.base_url and llm.model, or choose another policy"
+        told = f"{of}no answer for {number(count, 'row')} from {who}"
+        note(f"{told}{remedy if who.endswith(NOT_CONFIGURED.reason) else ''}", style="yellow")
 
 
 def more(count: int, one: str, several: str) -> None:

@@ -33,7 +33,7 @@ from streams.store.app.embedding import ChosenModel
 from streams.store.app.processes import RunTally, embedded
 from streams.store.app.settings import Settings
 from streams.store.cli import options, rows
-from streams.store.cli.console import note, say, say_object
+from streams.store.cli.console import note, note_silent, say, say_object
 from streams.store.cli.options import UsageError
 from streams.store.cli.progress import shown
 from streams.store.cli.rows import Rows
@@ -95,6 +95,7 @@ def run(
         note(f"there are no rows in {', '.join(one.source.place for one in given)}", style="yellow")
     elif tally.dead_letters == tally.rows:
         raise UsageError(f"no row could be used: see {_letters(settings)}")
+    note_silent(tally.silent)
     if tally.dead_letters > tally.rows / 2:
         note(
             f"most rows were rejected, {tally.dead_letters:,} of {tally.rows:,}: "
@@ -110,6 +111,7 @@ def summary(tally: RunTally, seconds: float) -> dict[str, object]:
         "decisions": {kind: tally.kinds[kind] for kind in (*_EVERYDAY, *_SELDOM)},
         "dead_letters": tally.dead_letters,
         "unlikely_times": tally.unlikely,
+        "degraded": dict(tally.silent),
         "nearest": {band.value: tally.bands[band.value] for band in Band},
         "seconds": round(seconds, 3),
         "events_per_second": round(tally.rows / seconds, 1) if seconds else None,

@@ -462,3 +462,14 @@ def test_a_file_without_entries_is_told_what_one_looks_like(
     assert "an entry is a line `**[NOTE] Title**` with its text in the next line" in told.err
     (tmp_path / "Notes.md").write_text(FILE)
     assert "an entry is a line" not in memsieve(*command, "Notes.md").err
+
+
+def test_an_older_entry_below_a_newer_one_does_not_replace_it(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    now = "**[NOTE] Gate** *(Ep2, T5)*\nThe gate is closed.\n"
+    before = "**[NOTE] Gate before** *(Ep1, T50)*\nThe gate is open.\n"
+    (tmp_path / "gate.md").write_text(f"## Location 3: Gate\n\n{now}\n{before}", "utf-8")
+    assert memsieve("memories-md", "import", "gate.md", "--world", "coast").code == 0
+    [kept] = memsieve("memory", "list", "--json").json()
+    assert kept["text"] == "The gate is closed."

@@ -462,6 +462,29 @@ def test_a_time_that_cannot_be_replaces_nothing_and_keeps_nothing_from_being_rep
         assert kept("default", (likes, odd), (hates, "2026-03-01"), **named) == {hates}
 
 
+def test_an_older_row_of_a_known_name_becomes_history_whatever_it_says(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    said = (
+        ("Ana drives a red car.", "2026-03-01"),
+        ("Ana drives a blue bike.", "2026-02-01"),
+        ("Ana has a red car that she drives.", "2026-01-01"),
+    )
+    rows = [
+        {"text": text, "scope": "ana", "memory_id": "drives", "date": date} for text, date in said
+    ]
+    (tmp_path / "facts.jsonl").write_text(lines(rows), encoding="utf-8")
+    assert memsieve("run", "facts.jsonl").code == 0
+    [live] = memsieve("memory", "list", "--json").json()
+    assert (live["text"], live["observation_count"]) == ("Ana drives a red car.", 2)
+    listed = memsieve("memory", "list", "--retired", "--json").json()
+    [bike] = [one for one in listed if one["id"] != live["id"]]
+    assert (bike["text"], bike["superseded"]["by"]) == (said[1][0], live["id"])
+    assert bike["superseded"]["reason"] == "same-memory-id"
+    told = memsieve("explain", bike["id"]).out
+    assert "because the memory that it names was seen since; it is kept as history" in told
+
+
 @pytest.mark.parametrize("command", [["run", "--store", "store"], ["try"]])
 def test_a_column_that_looks_like_times_or_ids_is_named_with_its_option(
     command: list[str], memsieve: Memsieve, tmp_path: Path

@@ -182,6 +182,19 @@ def test_what_the_settings_lack_is_a_warning(
     assert memsieve("policy", "check", name).err == ""
 
 
+def test_run_and_try_say_how_often_a_judge_that_is_not_configured_was_wanted(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    write_events(tmp_path / "ana.jsonl", "Ana likes tea.", "Ana enjoys tea.")
+    silent = "no answer for 1 row from llm: not configured; set llm.base_url and llm.model"
+    assert silent in memsieve("run", "ana.jsonl", "--policy", "memories-md").err
+    tried = memsieve("try", "ana.jsonl", "--policy", "memories-md", "--policy", "default")
+    assert f"memories-md: {silent}" in tried.err
+    assert "default: no answer" not in tried.err
+    told = memsieve("run", "ana.jsonl", "--store", "b", "--policy", "memories-md", "--json").json()
+    assert told["degraded"] == {"llm: not configured": 1}
+
+
 def test_a_warning_names_the_scope_that_asks_for_a_language_model(
     memsieve: Memsieve, tmp_path: Path
 ) -> None:

@@ -17,6 +17,7 @@ from streams.memories_md.core.entries import Header, Location, Meta, entries
 from streams.memories_md.core.mapping import (
     entry_parts,
     event_of,
+    in_time,
     location_id,
     numbered,
     written_at_all,
@@ -262,3 +263,32 @@ def test_a_memory_of_any_producer_can_be_written(
     [found] = entries(parse(render(add_entry(parse(""), location, header, written, meta))))
     assert (found.location, found.entry.header, found.entry.meta) == (location, header, meta)
     assert found.entry.text == event.text
+
+
+HEADERS = {
+    "newest": " *(Ep10, T3)*",
+    "by hand": "",
+    "older": " *(Ep9, T50)*",
+    "seen again": " *(Ep9, T1→T60)*",
+    "no turn": " *(Ep1)*",
+    "oldest": " *(Ep2, T70)*",
+}
+
+
+def test_entries_are_put_in_the_order_of_episodes_and_last_turns_of_their_location() -> None:
+    """What says no episode and turn stays where a person or an agent has put it."""
+    parts = [
+        f"**[NOTE] {title}**{when}\nThe {title} bell rings.\n" for title, when in HEADERS.items()
+    ]
+    other = "## Location 8: Hall\n\n**[NOTE] hall** *(Ep1, T1)*\nThe hall is cold.\n"
+    file = parse("\n".join(["## Location 7: Bells\n", *parts, other]))
+    found = in_time(list(numbered(entries(file))))
+    assert [one.entry.header.title for one, _ in found] == [
+        "oldest",
+        "by hand",
+        "older",
+        "seen again",
+        "no turn",
+        "newest",
+        "hall",
+    ]

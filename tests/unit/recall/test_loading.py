@@ -78,7 +78,7 @@ class World:
     async def load(
         self, limit: int = 10, how: CombiningOptions = HOW, lexical_weight: float = 0.0
     ) -> LoadedEntries:
-        wanted = ScopeSearch(SCOPE, QUERY, limit, how, lexical_weight)
+        wanted = ScopeSearch(SCOPE, QUERY, limit, how, later(1_000), lexical_weight)
         embedder = FakeEmbedder({QUERY: (1, 0, 0, 0, 0, 0, 0, 0)})
         return await self.loader.load(self.index, embedder, wanted)
 
@@ -286,3 +286,20 @@ async def test_the_querys_words_reorder_what_was_found_and_exclude_nothing() -> 
 async def test_nothing_found_is_no_entry() -> None:
     loaded = await World(same_noun).load()
     assert (list(loaded.entries), loaded.found) == ([], 0)
+
+
+async def test_the_newer_of_two_in_conflict_comes_before_the_limit_is_drawn() -> None:
+    """The older is nearer to the query: whoever takes one result gets what holds now."""
+    world = World(always(Verdict.CONTRADICTS))
+    older = memory("Ana drinks tea", id=identity(1), last_seen_at=later(1))
+    newer = memory("Ana drinks coffee now", id=identity(2), last_seen_at=later(2))
+    contradicted = ((older.id, older.version),)
+    await world.index.write(
+        [
+            StoredMemory(older, at_cosine(0.9)),
+            StoredMemory(newer, at_cosine(0.8), contradicted=contradicted),
+        ]
+    )
+    loaded = await world.load(limit=1)
+    assert ids(loaded) == [newer.id]
+    assert loaded.conflicts == {older.id: [newer], newer.id: [older]}

@@ -56,7 +56,7 @@ def lines(block: PromptBlock) -> list[str]:
     return block.text.split("\n")
 
 
-def block_of(memories: Sequence[Memory], budget: int = 10_000, **limits: int) -> PromptBlock:
+def block_of(memories: Sequence[Memory], budget: int = 10_000, **limits: Any) -> PromptBlock:
     chosen = choose(memories, **limits)
     return block_of_scope(SCOPE, memories, chosen, count=count_words, budget=budget)
 
@@ -261,6 +261,11 @@ def test_five_that_last_and_the_five_newest_of_the_others_are_shown() -> None:
     assert len(by_why[RecallReason.BEYOND_NUMBER]) == 14
     assert block_of(known).text.endswith("(14 more not shown)")
     assert len(shown(block_of(known, lasting_max=1, recent_max=0).recalled)) == 1
+
+
+def test_what_is_dated_in_the_future_is_never_the_newest() -> None:
+    known = [of(1), of(2), of(3), of(9_000), of(9_001)]
+    assert shown(choose(known, recent_max=3, now=later(4))) == ["Fact 3.", "Fact 2.", "Fact 1."]
 
 
 def test_a_danger_lasts_unless_it_is_said_to_pass() -> None:

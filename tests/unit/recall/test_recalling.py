@@ -180,3 +180,19 @@ async def test_decisions_that_do_not_add_up_are_no_store() -> None:
     recaller = Recaller(await log_of(insert(*KNOWN[0]), late), lambda: EMBEDDER, words)
     with pytest.raises(NoStore, match=r"memory.decisions/0: .*; restore the log from a copy"):
         await recaller.recall(RecallRequest(scope=ANA))
+
+
+@pytest.mark.parametrize("query", [None, "boats"])
+async def test_the_newer_of_two_in_conflict_stands_before_the_older(query: str | None) -> None:
+    """The older was seen more often, and is nearer to the query."""
+    older = memory("The ferry runs.", id=identity(1), scope=ANA, observation_count=3)
+    newer = memory("The ferry is closed.", id=identity(2), scope=ANA, last_seen_at=later(1))
+    index = await index_of((older, unit(1)))
+    contradicted = ((older.id, older.version),)
+    await index.write([StoredMemory(newer, at_cosine(0.5), contradicted=contradicted)])
+
+    async def boats(_: str) -> Vector:
+        return unit(1)
+
+    block = await of_index(index, RecallRequest(scope=ANA, query=query), boats, words)
+    assert [one.memory for one in block.recalled] == [newer, older]

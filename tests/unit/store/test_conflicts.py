@@ -29,7 +29,7 @@ from streams.stage.core.decide import recognise, rename, revise
 from streams.stage.core.ledger import fold
 from streams.stage.core.lineage import Wish, plan
 from streams.stage.core.reviewing import answered
-from streams.store.core.conflicts import conflicts
+from streams.store.core.conflicts import conflicts, newer_first
 from tests.builders import MODEL, at_cosine, event, identity, later, memory, policy, unit
 
 NINE = memory("The office opens at 9 am.")
@@ -288,3 +288,58 @@ def test_a_memory_remembers_the_newest_of_many_that_it_contradicts() -> None:
     assert len(state[EIGHT.id].contradicted) == CONTRADICTED_MAX
     assert texts(state)[others[-1].text] == [EIGHT.text]
     assert others[0].text not in texts(state)
+
+
+def ranked(*places: Memory, pairs: Sequence[tuple[Memory, Memory]]) -> list[str]:
+    """Return what is said, in the order in which results are shown."""
+    known: dict[MemoryId, list[Memory]] = {}
+    for one, other in pairs:
+        known.setdefault(one.id, []).append(other)
+        known.setdefault(other.id, []).append(one)
+    shown = newer_first(places, lambda one: [one], known, later(1_000))
+    return [one.text for one in shown]
+
+
+OTHER = memory("The office is in Bonn.", id=identity(4), last_seen_at=later(9))
+SIX = memory("The office opens at 6 am.", id=identity(5), last_seen_at=later(3))
+
+
+def test_the_newer_stands_directly_before_the_older_and_the_rest_stays_where_it_is() -> None:
+    pairs = [(EIGHT, NINE)]
+    assert ranked(NINE, OTHER, EIGHT, pairs=pairs) == [EIGHT.text, NINE.text, OTHER.text]
+    assert ranked(EIGHT, OTHER, NINE, pairs=pairs) == [EIGHT.text, OTHER.text, NINE.text]
+    assert ranked(OTHER, NINE, EIGHT, pairs=pairs) == [OTHER.text, EIGHT.text, NINE.text]
+
+
+def test_of_a_chain_of_conflicts_the_newest_comes_first() -> None:
+    """The oldest is in conflict with the newest by way of others only."""
+    pairs = [(EIGHT, NINE), (SEVEN, EIGHT), (SIX, SEVEN)]
+    newest_first = [SIX.text, SEVEN.text, EIGHT.text, NINE.text]
+    assert ranked(NINE, EIGHT, SEVEN, SIX, pairs=pairs) == newest_first
+    assert ranked(NINE, SIX, EIGHT, SEVEN, pairs=pairs) == newest_first
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ({"pinned": True}, {}),
+        ({}, {"status": "tentative"}),
+        ({"persistence": "core"}, {"persistence": "ephemeral"}),
+        ({}, {"last_seen_at": later(2_000)}),
+        ({}, {"last_seen_at": NINE.last_seen_at}),
+    ],
+    ids=["pinned", "tentative", "shorter-lived", "still to come", "as old"],
+)
+def test_what_a_newer_memory_could_not_replace_does_not_yield_to_it(
+    older: dict[str, object], newer: dict[str, object]
+) -> None:
+    nine = Memory.model_validate({**dict(NINE), **older})
+    eight = Memory.model_validate({**dict(EIGHT), **newer})
+    assert ranked(nine, eight, pairs=[(eight, nine)]) == [NINE.text, EIGHT.text]
+
+
+def test_a_result_of_several_memories_is_as_new_as_the_newest_of_them() -> None:
+    known = {NINE.id: [EIGHT], EIGHT.id: [NINE]}
+    results = [[NINE, SIX], [EIGHT]]
+    assert newer_first(results, list, known, later(1_000)) == results
+    assert newer_first([[NINE], [EIGHT, SIX]], list, known, later(1_000)) == [[EIGHT, SIX], [NINE]]
