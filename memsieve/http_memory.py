@@ -6,7 +6,7 @@ from typing import Literal, Self, Unpack
 
 from pydantic import BaseModel
 
-from memsieve.errors import InvalidRequest, Undecided, checked, valid
+from memsieve.errors import InvalidRequest, checked, valid
 from memsieve.fields import AboutText, EventFields
 from memsieve.http_transport import PATIENCE, TIMEOUT, Caller, error_of, segment
 from memsieve.operations import (
@@ -26,11 +26,16 @@ from memsieve.results import (
     SearchResult,
     Verdict,
     Version,
+    decision_of,
+    in_order,
     result_of,
+    told_as,
 )
 from schemas.events import Ended
 from streams.api.app import records
+from streams.memory.app.outcomes import Outcome
 from streams.memory.app.queueing import BATCH_EVENTS
+from streams.memory.app.writing import Correction, Fresh
 from streams.recall.app.loading import Given, Grouping
 from streams.store.app.conflicts import KeptMemory as MemoryRecord
 
@@ -46,8 +51,8 @@ class AsyncHttpMemory(Caller):
 
     async def add(self, text: str, *, scope: str, **fields: Unpack[EventFields]) -> Decision:
         """Add a fact, and return the decision. See `Memory.add`."""
-        fresh = valid(records.Fresh, {**fields, "text": text, "scope": scope})
-        return _decision(await self._post(records.Outcome, _MEMORIES, _given(fresh)))
+        fresh = valid(Fresh, {**fields, "text": text, "scope": scope})
+        return decision_of(await self._post(Outcome, _MEMORIES, _given(fresh)))
 
     async def add_many(
         self,
@@ -82,7 +87,7 @@ class AsyncHttpMemory(Caller):
         self, memory_id: str, text: str, *, scope: str | None = None, **fields: Unpack[AboutText]
     ) -> Decision:
         """Give a memory a new text. See `Memory.update`."""
-        body = _given(valid(records.Correction, {**fields, "text": text}))
+        body = _given(valid(Correction, {**fields, "text": text}))
         return await self._changed("PATCH", _path(memory_id), body, scope)
 
     async def search(
@@ -148,7 +153,7 @@ class AsyncHttpMemory(Caller):
             found += part.memories
             after = part.after
             if after is None:
-                return sorted(found, key=lambda one: (one.scope, one.created_at, one.id))
+                return in_order(found)
 
     async def explain(self, id: str, *, scope: str | None = None) -> list[str]:  # noqa: A002 - what it is
         """Explain a decision, an event or a memory. See `Memory.explain`."""
@@ -160,7 +165,7 @@ class AsyncHttpMemory(Caller):
         """Return the versions of a memory. See `Memory.history`."""
         path = _path(memory_id, "history")
         told = await self._ask(records.Life, "GET", path, query=_place(scope))
-        return [_version(one) for one in told.versions]
+        return [told_as(Version, one) for one in told.versions]
 
     async def undo(
         self, decision_id: str, *, author: str | None = None, note: str = ""
@@ -169,7 +174,7 @@ class AsyncHttpMemory(Caller):
         path = f"/v1/decisions/{segment(decision_id=decision_id)}/undo"
         told = await self._post(records.Undone, path, _note(author, note))
         first, *again = told.decisions
-        return _decision(first, *again)
+        return decision_of(first, *again)
 
     async def pin(
         self, memory_id: str, *, scope: str | None = None, author: str | None = None, note: str = ""
@@ -229,7 +234,7 @@ class AsyncHttpMemory(Caller):
         """Return the open questions, newest first. See `Memory.reviews`."""
         asked = _given(valid(records.ListedQuestions, {"scope": scope, "every": every}))
         told = await self._ask(records.QuestionsTold, "GET", "/v1/reviews", query=asked)
-        return [_review(one) for one in told.reviews]
+        return [told_as(Review, one) for one in told.reviews]
 
     async def answer(
         self, review_id: str, verdict: Verdict, *, author: str | None = None, note: str = ""
@@ -262,7 +267,7 @@ class AsyncHttpMemory(Caller):
             )
         path = _path(memory_id, "forget")
         told = await self._post(records.Forgotten, path, _note(author, note))
-        return Forgotten(told.memory_ids, told.decided_again, told.records)
+        return told_as(Forgotten, told)
 
     async def decisions(
         self,
@@ -292,7 +297,7 @@ class AsyncHttpMemory(Caller):
         scope: str | None = None,
     ) -> Decision:
         told = await self._ask(records.Changes, method, path, query=_place(scope), body=body)
-        return _decision(told.decisions[-1])
+        return decision_of(told.decisions[-1])
 
 
 class HttpMemory(Operations):
@@ -355,7 +360,7 @@ def _rows(
     for at, row in enumerate(rows):
         fields = row_of(row, scope, f"rows[{at}]")
         with checked(f"rows[{at}]."):
-            given.append(_given(records.Fresh.model_validate(fields)))
+            given.append(_given(Fresh.model_validate(fields)))
     return given
 
 
@@ -404,54 +409,4 @@ def _decided(result: records.Result, at: int) -> Decision:
         raise error_of(problem.model_copy(update=names))
     if result.outcome is None:
         raise TypeError("a row has neither a decision nor a problem")
-    return _decision(result.outcome)
-
-
-def _decision(told: records.Outcome, *again: records.Outcome) -> Decision:
-    """Return a decision with those that it brought about. Raises Undecided if there is none yet."""
-    if told.decision_id is None or told.kind is None:
-        raise Undecided(
-            f"event {told.event_id} is not decided on yet: it stays queued, and will be decided"
-        )
-    why, effect = records.REPEATED if told.repeated else (told.why or "", told.effect or "")
-    return Decision(
-        id=told.decision_id,
-        kind="ignore" if told.repeated else told.kind,
-        why=why,
-        effect=effect,
-        scope=told.scope,
-        event_id=told.event_id,
-        memory_id=told.memory_id or "",
-        text=told.memory_text or "",
-        contradicts=told.contradicts,
-        again=tuple(_decision(one) for one in again),
-    )
-
-
-def _version(told: records.VersionTold) -> Version:
-    return Version(
-        version=told.version,
-        text=told.text,
-        occurred_at=told.occurred_at,
-        kind=told.kind,
-        why=told.why,
-        decision_id=told.decision_id,
-        event_id=told.event_id,
-        by=told.by,
-        undone_by=told.undone_by,
-        differences=told.differences,
-        memory=told.memory,
-    )
-
-
-def _review(told: records.QuestionTold) -> Review:
-    return Review(
-        id=told.id,
-        scope=told.scope,
-        newer=told.newer,
-        older=told.older,
-        asked_at=told.asked_at,
-        state=told.state,
-        verdict=told.verdict,
-        answered_by=told.answered_by,
-    )
+    return decision_of(result.outcome)

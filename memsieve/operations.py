@@ -191,7 +191,8 @@ class Operations:
         """Give a live memory a new text, and return the decision.
 
         A memory that `add` created, or an event with a `memory_id`, keeps its id, and its history
-        shows both texts. Any other memory is replaced by a new one. A pinned memory is refused.
+        shows both texts. Any other memory is replaced by a new one. Fields that are omitted keep
+        their values. A pinned memory is refused.
         """
         return self._loop.run(self._memory.update(memory_id, text, scope=scope, **fields))
 

@@ -731,7 +731,11 @@ async def test_a_token_that_may_only_read_or_write_does_only_that(world: World, 
         ),
         (
             *("POST", ADD, {"scope": ANA, "text": "x", "occurred_at": "9999-01-01T00:00:00Z"}),
-            *(422, "occurred_at", "in the future; set the clock right, or leave it out"),
+            *(
+                422,
+                "occurred_at",
+                "in the future; give the time at which it was observed, or leave it out",
+            ),
         ),
         ("POST", BATCH, {"memories": []}, 422, "memories", "memories should have at least 1 item"),
         (
