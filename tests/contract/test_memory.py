@@ -144,10 +144,14 @@ class TestMemory:
         with opened(request, tmp_path, "default-hashing") as memory:
             identity = memory.add(TEA, scope=BEN).memory_id
             memory.pin(identity, note="for good")
+            with pytest.raises(ConflictError, match="is pinned already; nothing was changed"):
+                memory.pin(identity)
             assert [one.by for one in memory.history(identity)] == [None, "cleo"]
             with pytest.raises(ConflictError, match="is pinned; unpin it first"):
                 memory.retire(identity)
             memory.unpin(identity)
+            with pytest.raises(ConflictError, match="is not pinned; nothing was changed"):
+                memory.unpin(identity)
             memory.rate(identity, helpful=2)
             feedback = memory.get(identity).feedback
             assert feedback is not None
@@ -293,6 +297,8 @@ class TestMemory:
             told = memory.distinct(nine, eight, note="two offices")
             assert (told.kind, told.why) == ("revise", "cleo said that they state different facts")
             assert [one.conflicts for one in memory.memories(ANA)] == [(), ()]
+            with pytest.raises(ConflictError, match="distinct already; nothing was changed"):
+                memory.distinct(eight, nine)
             memory.undo(told.id)
             assert [one.memory_id for one in memory.get(eight).conflicts] == [nine]
 

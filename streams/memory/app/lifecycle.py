@@ -56,6 +56,7 @@ from streams.store.app.conflicts import (
 from streams.store.app.failures import DeclinedRequest, DeclineReason, UsageError
 from streams.store.app.reading import AmbiguousPrefix, StoreReader, everywhere
 from streams.store.app.requests import distinct, request
+from streams.store.core.conflicts import are_both_right
 
 _ID_LENGTH = 36
 """The characters of an id: a UUID."""
@@ -279,6 +280,9 @@ class Lifecycle:
 
         def ask(now: StoredMemory) -> Event:
             require_live(now.memory)
+            if self._is_level and now.memory.pinned == pinned:
+                how = "is pinned already" if pinned else "is not pinned"
+                raise _in_vain(f"memory {memory.id} {how}")
             return _asked(Pin, now.memory, author, note, memory_id=memory.id, pinned=pinned)
 
         return await self._ask(ask, memory)
@@ -301,6 +305,8 @@ class Lifecycle:
         def ask(one: StoredMemory, two: StoredMemory) -> Event:
             require_live(one.memory)
             require_live(two.memory, "other_id")
+            if self._is_level and memory.id != other.id and are_both_right(one, two):
+                raise _in_vain(f"memories {memory.id} and {other.id} are kept as distinct already")
             return distinct(one.memory, two.memory, author=author, note=note)
 
         return await self._ask(ask, memory, other)
@@ -315,6 +321,11 @@ class Lifecycle:
             return _asked(Rate, now.memory, author, note, memory_id=memory.id, **counts)
 
         return await self._ask(ask, memory)
+
+    @property
+    def _is_level(self) -> bool:
+        """Whether memories are read with all that was decided; else a request may be on its way."""
+        return self.reader is not None
 
     async def _ask(self, ask: Callable[..., Event], *memories: Memory) -> list[Response]:
         """Have a request about memories decided on; again if they change before its turn.
@@ -467,6 +478,10 @@ def _not_here(what: str) -> DeclinedRequest:
 def _changed(memory: Memory) -> DeclinedRequest:
     said = f"memory {memory.id} has changed meanwhile; check it and ask again"
     return DeclinedRequest(DeclineReason.CONFLICT, said, "memory_id")
+
+
+def _in_vain(said: str) -> DeclinedRequest:
+    return DeclinedRequest(DeclineReason.CONFLICT, f"{said}; nothing was changed", "memory_id")
 
 
 def is_forgotten(memory: Memory) -> bool:
