@@ -161,7 +161,7 @@ class AsyncMemory:
     ) -> list[SearchResult]:
         """Return the facts nearest to a query. See `Memory.search`."""
         async with self._reading() as life:
-            named = await _only(life) if scope is None else scope
+            named = await loading.only_scope(life.loading.scopes) if scope is None else scope
             fields = {"query": query, "scope": named, "limit": limit, "deduplicate": deduplicate}
             asked = valid(loading.SearchRequest, fields)
             found = await life.loading.search(asked)
@@ -187,7 +187,7 @@ class AsyncMemory:
         async with self._reading() as life:
             fields = {
                 "query": query,
-                "scope": await _only(life) if scope is None else scope,
+                "scope": await loading.only_scope(life.loading.scopes) if scope is None else scope,
                 "budget": budget,
                 "lasting": lasting,
                 "recent": recent,
@@ -415,10 +415,6 @@ def _group(settings: Mapping[str, object], name: str) -> Mapping[str, object]:
 def _event(store: MemoryStore, fields: Mapping[str, object], place: str = "") -> Remember:
     with translated(), checked(place):
         return store.event(fields)
-
-
-async def _only(life: Lifecycle) -> str:
-    return loading.only_scope(await life.loading.scopes(), loading.SCOPE_ARGUMENT)
 
 
 def _id(given: object, field: str = "memory_id") -> str:
