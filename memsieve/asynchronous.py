@@ -11,7 +11,6 @@ from typing import Self, Unpack, cast
 
 from memsieve.errors import InvalidRequest, StoreError, checked, translated, valid
 from memsieve.fields import AboutText, EventFields
-from memsieve.operations import BUDGET, LASTING, LIMIT, RECENT, require_several, row_of
 from memsieve.progress import Progress, counted
 from memsieve.results import (
     Decision,
@@ -25,6 +24,7 @@ from memsieve.results import (
     result_of,
     told_as,
 )
+from memsieve.rows import BUDGET, LASTING, LIMIT, RECENT, require_several, row_of
 from schemas.base import Label, MemoryId, Record, Scope
 from schemas.events import Ended, Remember
 from schemas.memories import Memory

@@ -8,16 +8,7 @@ from pydantic import BaseModel
 
 from memsieve.errors import InvalidRequest, checked, valid
 from memsieve.fields import AboutText, EventFields
-from memsieve.http_transport import PATIENCE, TIMEOUT, Caller, error_of, segment
-from memsieve.operations import (
-    BUDGET,
-    LASTING,
-    LIMIT,
-    RECENT,
-    Operations,
-    require_several,
-    row_of,
-)
+from memsieve.http_transport import Caller, error_of, segment
 from memsieve.progress import Progress, counted
 from memsieve.results import (
     Decision,
@@ -31,6 +22,7 @@ from memsieve.results import (
     result_of,
     told_as,
 )
+from memsieve.rows import BUDGET, LASTING, LIMIT, RECENT, require_several, row_of
 from schemas.events import Ended
 from streams.api.app import records
 from streams.memory.app.outcomes import Outcome
@@ -298,57 +290,6 @@ class AsyncHttpMemory(Caller):
     ) -> Decision:
         told = await self._ask(records.Changes, method, path, query=_place(scope), body=body)
         return decision_of(told.decisions[-1])
-
-
-class HttpMemory(Operations):
-    """Memories behind an HTTP API, `memsieve service api`, with the operations of `Memory`.
-
-    ```python
-    with HttpMemory("http://localhost:8090", token="secret") as memory:
-        print(memory.add("Ana lives in Lyon.", scope="acme/ana").why)
-    ```
-
-    The token's name is the author of each change. Threads may share it. Every failure is a
-    MemsieveError.
-    """
-
-    def __init__(
-        self, url: str, *, token: str, timeout: float = TIMEOUT, patience: float = PATIENCE
-    ) -> None:
-        """Take the address of the API and a token that it knows.
-
-        An answer is waited for `timeout` seconds. Where the API is busy and says when to come
-        again, a request is repeated, for up to `patience` seconds in all.
-        """
-        self._api = AsyncHttpMemory(url, token=token, timeout=timeout, patience=patience)
-        super().__init__(self._api)
-
-    def publish(
-        self, rows: Iterable[str | Mapping[str, object]], *, scope: str | None = None
-    ) -> list[records.Result]:
-        """Publish facts without waiting for decisions, and return a status for each.
-
-        Rows are as for `add_many`. A refused one has a `problem`, and does not affect the others.
-        """
-        return self._loop.run(self._api.publish(rows, scope=scope))
-
-    def decisions(
-        self,
-        scope: str,
-        *,
-        kind: records.Kind | None = None,
-        limit: int = records.LISTED,
-        after: int | None = None,
-    ) -> records.Decisions:
-        """List the decisions on a scope, the newest first; more follow `after`, if it is given."""
-        asked = self._api.decisions(scope, kind=kind, limit=limit, after=after)
-        return self._loop.run(asked)
-
-    def deduplicate(
-        self, *, scope: str, ids: Sequence[str] = (), texts: Sequence[str] = ()
-    ) -> Grouping:
-        """Group memories of a scope, or any texts, by fact. Nothing is changed or stored."""
-        return self._loop.run(self._api.deduplicate(scope=scope, ids=ids, texts=texts))
 
 
 def _rows(
