@@ -15,6 +15,7 @@ from streams.changes.app.updating import renewed, renewing, says_already, told_a
 from streams.changes.core.history import not_live
 from streams.clock.system import SystemClock
 from streams.model.identity import request_id
+from streams.model.neighbours import StoredMemory
 from streams.stage.core.decide import target_of
 from streams.stage.core.explain import outcome, why
 from streams.store.app.client import (
@@ -30,6 +31,7 @@ from streams.store.app.requests import distinct as both_right
 from streams.store.cli import options
 from streams.store.cli.console import note, tell
 from streams.store.cli.replies import decision_json, heard, places, published
+from streams.store.core.conflicts import are_both_right
 
 Identity = Annotated[
     str, typer.Argument(metavar="ID", help="A memory id or its prefix, a name, or an event id.")
@@ -116,8 +118,13 @@ def distinct(
     """
     source = asking.source()
     who = author_of(source.settings, asking.author)
-    [one, two] = read(source, partial(_memories, identities=[identity, other], scope=asking.scope))
-    ask(source, [both_right(one, two, author=who, note=note_)], asking)
+    one, two = read(source, partial(_pair, identities=(identity, other), scope=asking.scope))
+    event = both_right(one.memory, two.memory, author=who, note=note_)
+    if are_both_right(one, two):
+        pair = f"memories {one.memory.id} and {two.memory.id}"
+        _show([], asking, [f"nothing changed: {pair} are kept as distinct already"])
+        return
+    ask(source, [event], asking)
 
 
 def rate(
@@ -236,6 +243,14 @@ async def _memories(
 ) -> list[Memory]:
     """Return the live memories that the ids, or their beginnings, name."""
     return [await _live(reader, identity, scope) for identity in identities]
+
+
+async def _pair(
+    reader: StoreReader, identities: tuple[str, str], scope: str | None
+) -> list[StoredMemory]:
+    """Return two live memories as a store holds them."""
+    live = await _memories(reader, identities, scope)
+    return [one for memory in live if (one := await reader.stored(memory.id)) is not None]
 
 
 async def _live(reader: StoreReader, beginning: str, scope: str | None) -> Memory:

@@ -245,12 +245,17 @@ class StoreReader:
 
     async def memory(self, identity: MemoryId) -> Memory | None:
         """Return the newest state of a memory; None if there is no such memory."""
+        stored = await self.stored(identity)
+        return None if stored is None else stored.memory
+
+    async def stored(self, identity: MemoryId) -> StoredMemory | None:
+        """Return the newest state of a memory as a store holds it, as `memory` does."""
         state: StoredMemory | None = None
         for record in await self._of_memories([identity]):
             for effect in effects(read_decision(record)):
                 if memory_of(effect) == identity:
                     state = advance(state, effect, holed=True) or state
-        return None if state is None else state.memory
+        return state
 
     async def on_memories(self, ids: Sequence[MemoryId]) -> list[Decision]:
         """Return the decisions that changed any of these memories, in the order of the log."""

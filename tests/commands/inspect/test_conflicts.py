@@ -70,6 +70,10 @@ def test_two_that_are_both_right_stay_and_are_in_conflict_no_more(memsieve: Mems
     assert (decided["event"]["author"], decided["event"]["note"]) == ("Ana", "two offices")
     assert memsieve("store", "replay", "rematerialise", *STORE).code == 0
     assert kept(memsieve, "--conflicts") == []
+    twice = memsieve("memory", "distinct", *reversed(both), *STORE, "--author", "Ana")
+    pair = f"memories {eight['id']} and {nine['id']}"
+    assert twice.out == f"nothing changed: {pair} are kept as distinct already\n"
+    assert len(memsieve("decisions", *STORE, "--kind", "revise", "--json").json()) == 1
 
     assert memsieve("undo", decided["decision_id"], *STORE, "--author", "Ana").code == 0
     assert [bool(one["conflicts"]) for one in kept(memsieve)] == [True, True]
