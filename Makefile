@@ -127,7 +127,8 @@ ENCODER = $(if $(wildcard benchmarks/encoder.py),$(BENCH)/encoder.py --out .benc
 
 bench: $(READY) ## Measure speed (ten minutes); bench-full: all sizes and other libraries (an hour)
 	@rm -rf .bench
-	@$(BENCH)/speed.py --rounds 3 --out .bench/speed.json
+	@$(BENCH)/speed.py --rounds 3 --chat 3000 --out .bench/speed.json
+	@$(BENCH)/commands.py --out .bench/commands.json
 	@$(BENCH)/delivery.py --rounds 3 --decisions 10000 --out .bench/delivery.json
 	@$(ENCODER)
 	@$(BENCH)/repeats.py --rounds 3 --out .bench/repeats.json
@@ -147,6 +148,7 @@ bench: $(READY) ## Measure speed (ten minutes); bench-full: all sizes and other 
 bench-full: $(READY)
 	@rm -rf .bench
 	@$(BENCH)/speed.py --out .bench/speed.json
+	@$(BENCH)/commands.py --out .bench/commands.json
 	@$(BENCH)/delivery.py --out .bench/delivery.json
 	@$(ENCODER)
 	@$(BENCH)/precisions.py --out .bench/precisions.json

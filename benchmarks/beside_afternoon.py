@@ -23,10 +23,12 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from benchmarks.material import Event, in_scopes, short_texts, write
 from benchmarks.measuring import Result, arguments, in_turn, rate, ratio
 from benchmarks.through_kafka import PARTITIONS, broker, installed, publish, serving
-from schemas.topics import DECISIONS, EVENTS
+from schemas.topics import CHANGES, EVENTS
 from streams.store.app import settings, wiring
 
 _SCRIPT = Path(__file__).parent / "peers/afternoon.py"
+_DECISIONS = CHANGES.name
+"""Where the script publishes its decisions: a topic that takes records without a key."""
 _PATIENCE_SECONDS = 300.0
 _PAUSE_SECONDS = 0.02
 _STOP_SECONDS = 20.0
@@ -81,7 +83,7 @@ def _running(bootstrap: str, name: str) -> "Generator[_Script]":
         _, prefix = installed(Path(directory), bootstrap, name)
         command = [
             *(sys.executable, str(_SCRIPT), "--bootstrap", bootstrap),
-            *("--events", f"{prefix}{EVENTS.name}", "--decisions", f"{prefix}{DECISIONS.name}"),
+            *("--events", f"{prefix}{EVENTS.name}", "--decisions", f"{prefix}{_DECISIONS}"),
             *("--store", f"{directory}/store", "--model", chosen.model),
             *("--model-path", str(wiring.verify_model(chosen))),
         ]
@@ -111,7 +113,7 @@ class _Script:
         consumer: AIOKafkaConsumer[bytes, bytes] = AIOKafkaConsumer(
             bootstrap_servers=self._bootstrap
         )
-        places = [TopicPartition(f"{self._prefix}{DECISIONS.name}", n) for n in range(PARTITIONS)]
+        places = [TopicPartition(f"{self._prefix}{_DECISIONS}", n) for n in range(PARTITIONS)]
         await consumer.start()
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):

@@ -21,6 +21,14 @@ def default_embedder() -> Embedder:
     return wiring.embedder(settings.load({}).embedder, print)
 
 
+def fast_embedder() -> Embedder | None:
+    """Return the same embedder in bf16; None where this machine has none."""
+    chosen = settings.load({"embedder": {"precision": "auto"}}).embedder
+    if wiring.model_of(chosen) == wiring.base_model_of(chosen):
+        return None
+    return wiring.embedder(chosen, print)
+
+
 def embed(plain: TextEmbedding, texts: list[str], batch: int | None = None) -> None:
     """Embed texts in order with fastembed; `batch` None means its default batch size."""
     for _ in plain.embed(texts, **({} if batch is None else {"batch_size": batch})):

@@ -7,7 +7,7 @@ memories and random vectors: a tenth of them in one large scope, a thousand in a
 scopes of a hundred. A second process then loads the model, opens that index and stays. In rounds,
 one size after the other, it embeds short texts, decides on and applies new events in the small
 scopes with their vectors given, and searches known vectors in the scope of 1,000 and in the large
-one. The whole cost of an event is that of embedding one text, one constant for all sizes, and of
+one. By the first round both scopes are copied: see streams/index/large_scopes.py. The whole cost of an event is that of embedding one text, one constant for all sizes, and of
 everything else at that size, both in seconds of the processor; every process keeps to one core.
 Searches are in milliseconds of the wall. Memory is resident memory, with the model and with what
 searches touch of mapped files. --full adds 1,000,000 memories, and at the end the graphs that
@@ -51,6 +51,7 @@ _EVENTS = 1_024
 """Events decided on per round."""
 _ENCODED = 128
 _SEARCHES = 50
+"""Enough at the start for the scope of 1,000 and one of 100,000 to be copied."""
 _BLOCK = 512
 """The unit of `st_blocks`."""
 

@@ -40,11 +40,13 @@ def broker() -> Generator[str | None]:
             started.stop()
 
 
-def installed(directory: Path, bootstrap: str, name: str) -> tuple[Installation, str]:
+def installed(
+    directory: Path, bootstrap: str, name: str, partitions: int = PARTITIONS, **settings: str
+) -> tuple[Installation, str]:
     """Create an installation with its own topics; return it with their prefix."""
     prefix = f"bench-{name}."
-    installation = Installation.on(directory, bootstrap, prefix)
-    installation.memsieve("service", "topics", "create", "--partitions", str(PARTITIONS))
+    installation = Installation.on(directory, bootstrap, prefix, **settings)
+    installation.memsieve("service", "topics", "create", "--partitions", str(partitions))
     return installation, prefix
 
 

@@ -24,10 +24,10 @@ try:
     )
     from memsieve.fields import AboutText, EventFields
     from memsieve.functions import partition_of, recall, search
-    from memsieve.http_memory import AsyncHttpMemory, HttpMemory
+    from memsieve.http_memory import AsyncHttpMemory
     from memsieve.operations import Operations
     from memsieve.results import Decision, Forgotten, Review, SearchResult, Version
-    from memsieve.synchronous import Memory
+    from memsieve.synchronous import HttpMemory, Memory
     from streams.store.app.conflicts import Conflict, Contradicted
     from streams.store.app.conflicts import KeptMemory as MemoryRecord
 except ImportError as error:

@@ -3,13 +3,14 @@
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Self, Unpack, cast
 
 from memsieve.errors import InvalidRequest, StoreError, checked, translated, valid
 from memsieve.fields import AboutText, EventFields
-from memsieve.operations import BUDGET, LASTING, LIMIT, RECENT, require_several, row_of
 from memsieve.progress import Progress, counted
 from memsieve.results import (
     Decision,
@@ -19,21 +20,33 @@ from memsieve.results import (
     Verdict,
     Version,
     decision_of,
-    forgotten_of,
+    in_order,
     result_of,
-    review_of,
-    version_of,
+    told_as,
 )
+from memsieve.rows import BUDGET, LASTING, LIMIT, RECENT, require_several, row_of
 from schemas.base import Label, MemoryId, Record, Scope
 from schemas.events import Ended, Remember
-from streams.api.app.records import Rating, Retiring
-from streams.forget.app.forgetting import ForgetTarget, Wish
+from schemas.memories import Memory
+from streams.api.app.records import (
+    Listed,
+    Noted,
+    Rating,
+    Retiring,
+    question_told,
+    version_told,
+)
+from streams.forget.app.forgetting import ForgetTarget
+from streams.memory.app.lifecycle import Lifecycle
 from streams.memory.app.memory_store import MemoryStore
 from streams.memory.app.opening import open_memories
+from streams.memory.app.writing import Correction
 from streams.recall.app import loading, recalling
 from streams.store.app import settings as configuration
+from streams.store.app.client import Response
 from streams.store.app.conflicts import KeptMemory as MemoryRecord
 from streams.store.app.reading import LogTarget, only_in
+from streams.store.app.requests import author_of
 
 WAIT = 30.0
 
@@ -103,8 +116,7 @@ class AsyncMemory:
         store = await self._opened()
         event = _event(store, {**fields, "text": text, "scope": scope})
         with translated():
-            [told] = await store.add([event])
-        return decision_of(told)
+            return decision_of(*await store.add([event]))
 
     async def add_many(
         self,
@@ -128,10 +140,16 @@ class AsyncMemory:
         self, memory_id: str, text: str, *, scope: str | None = None, **fields: Unpack[AboutText]
     ) -> Decision:
         """Give a memory a new text. See `Memory.update`."""
+        correction = valid(Correction, {**fields, "text": text})
         store = await self._opened()
-        identity = await _meant(store, memory_id, scope)
-        with translated(), checked():
-            return decision_of(await store.update(identity, {**fields, "text": text}))
+        author = partial(author_of, store.settings, None)
+
+        async def updated(life: Lifecycle) -> list[Response]:
+            memory = await _meant(life, memory_id, scope)
+            return await life.update(memory, correction, author)
+
+        with translated():
+            return decision_of((await store.change(updated))[-1])
 
     async def search(
         self,
@@ -142,13 +160,12 @@ class AsyncMemory:
         deduplicate: bool = True,
     ) -> list[SearchResult]:
         """Return the facts nearest to a query. See `Memory.search`."""
-        store = await self._opened()
-        named = await _only(store) if scope is None else scope
-        fields = {"query": query, "scope": named, "limit": limit, "deduplicate": deduplicate}
-        asked = valid(loading.SearchRequest, fields)
-        with translated():
-            found = await store.search(asked)
-            hint = None if found.entries else await store.hint(asked.scope)
+        async with self._reading() as life:
+            named = await loading.only_scope(life.loading.scopes) if scope is None else scope
+            fields = {"query": query, "scope": named, "limit": limit, "deduplicate": deduplicate}
+            asked = valid(loading.SearchRequest, fields)
+            found = await life.loading.search(asked)
+            hint = None if found.entries else await life.hint(asked.scope, asked.scope.__eq__)
         if hint is not None:
             self._note(hint)
         return [result_of(entry) for entry in found.entries]
@@ -165,77 +182,75 @@ class AsyncMemory:
         patterns: bool = False,
     ) -> str:
         """Return the block of a scope for a prompt. See `Memory.recall`."""
-        store = await self._opened()
-        fields = {
-            "query": query,
-            "scope": await _only(store) if scope is None else scope,
-            "budget": budget,
-            "lasting": lasting,
-            "recent": recent,
-            "across": across,
-            "patterns": patterns,
-        }
         if patterns and (not across or query is not None):
             raise InvalidRequest("patterns: goes with across, and without a query", "patterns")
-        asked = valid(recalling.RecallRequest, fields)
-        with translated():
-            block, nothing = await store.recall(asked)
-        if nothing is not None:
-            self._note(nothing)
+        async with self._reading() as life:
+            fields = {
+                "query": query,
+                "scope": await loading.only_scope(life.loading.scopes) if scope is None else scope,
+                "budget": budget,
+                "lasting": lasting,
+                "recent": recent,
+                "across": across,
+                "patterns": patterns,
+            }
+            block, hint = await life.recall(valid(recalling.RecallRequest, fields))
+        if hint is not None:
+            self._note(hint)
         return block.text
 
     async def get(self, memory_id: str, *, scope: str | None = None) -> MemoryRecord:
         """Return a memory as it is now. See `Memory.get`."""
-        store = await self._opened()
-        identity = await _meant(store, memory_id, scope)
-        with translated():
-            return await store.memory(identity)
+        async with self._reading() as life:
+            return await life.kept(await _meant(life, memory_id, scope))
 
     async def memories(
         self, scope: str | None = None, *, across: bool = False, retired: bool = False
     ) -> list[MemoryRecord]:
         """Return the memories of a scope, or of all. See `Memory.memories`."""
-        store = await self._opened()
-        named = valid(_Place, {"scope": scope}).scope
-        with translated():
-            found = await store.memories(named, across=across)
-        return [memory for memory in found if retired or memory.live]
+        asked = valid(Listed, {"scope": scope, "across": across, "retired": retired})
+        async with self._reading() as life:
+            found, _ = await life.listed(asked.only, retired=asked.retired, within=asked.has)
+        return in_order(found)
 
     async def explain(self, id: str, *, scope: str | None = None) -> list[str]:  # noqa: A002 - what it is
         """Explain a decision, an event or a memory. See `Memory.explain`."""
         exact = valid(_Place, {"scope": scope}).scope
-        store = await self._opened()
-        with translated():
-            return await store.explain(_id(id, "id"), only_in(exact))
+        async with self._reading() as life:
+            return await life.explain(_id(id, "id"), only_in(exact))
 
     async def history(self, memory_id: str, *, scope: str | None = None) -> list[Version]:
         """Return the versions of a memory. See `Memory.history`."""
-        store = await self._opened()
-        identity = await _meant(store, memory_id, scope)
-        with translated():
-            told = await store.history(identity)
-        return [version_of(version) for version in told]
+        async with self._reading() as life:
+            told = await life.history((await _meant(life, memory_id, scope)).id)
+        return [told_as(Version, version_told(one)) for one in told.versions]
 
     async def undo(
         self, decision_id: str, *, author: str | None = None, note: str = ""
     ) -> Decision:
         """Undo a decision. See `Memory.undo`."""
-        store = await self._opened()
-        wish = _wish(store, author, note)
+        identity = _id(decision_id, "decision_id")
+        store, by = await self._asked_by(author, note)
+
+        async def undone(life: Lifecycle) -> Sequence[Response]:
+            return (await life.undo(identity, by, note)).responses
+
         with translated():
-            return decision_of(*await store.undo(_id(decision_id, "decision_id"), wish))
+            return decision_of(*await store.change(undone))
 
     async def pin(
         self, memory_id: str, *, scope: str | None = None, author: str | None = None, note: str = ""
     ) -> Decision:
         """Pin a memory. See `Memory.pin`."""
-        return await self._pin(memory_id, scope, author, note, pinned=True)
+        asked = partial(Lifecycle.pin, pinned=True)
+        return await self._changed(memory_id, scope, author, note, asked)
 
     async def unpin(
         self, memory_id: str, *, scope: str | None = None, author: str | None = None, note: str = ""
     ) -> Decision:
         """Unpin a memory. See `Memory.unpin`."""
-        return await self._pin(memory_id, scope, author, note, pinned=False)
+        asked = partial(Lifecycle.pin, pinned=False)
+        return await self._changed(memory_id, scope, author, note, asked)
 
     async def retire(
         self,
@@ -247,11 +262,9 @@ class AsyncMemory:
         note: str = "",
     ) -> Decision:
         """Retire a memory without a successor. See `Memory.retire`."""
-        retiring = valid(Retiring, {"reason": reason})
-        store = await self._opened()
-        identity, wish = await _meant(store, memory_id, scope), _wish(store, author, note)
-        with translated():
-            return decision_of(await store.retire(identity, wish, retiring.reason))
+        why = valid(Retiring, {"reason": reason})
+        asked = partial(Lifecycle.retire, reason=why.reason)
+        return await self._changed(memory_id, scope, author, note, asked)
 
     async def distinct(
         self,
@@ -263,12 +276,12 @@ class AsyncMemory:
         note: str = "",
     ) -> Decision:
         """Keep two memories that are in conflict. See `Memory.distinct`."""
-        store = await self._opened()
-        one = await _meant(store, memory_id, scope)
-        other = await _meant(store, other_id, scope, "other_id")
-        wish = _wish(store, author, note)
-        with translated():
-            return decision_of(await store.distinct(one, other, wish))
+
+        async def asked(life: Lifecycle, memory: Memory, by: str, note: str) -> list[Response]:
+            other = await _meant(life, other_id, scope, "other_id")
+            return await life.distinct(memory, other, by, note)
+
+        return await self._changed(memory_id, scope, author, note, asked)
 
     async def rate(
         self,
@@ -283,19 +296,15 @@ class AsyncMemory:
     ) -> Decision:
         """Record how often a memory helped, misled or was read. See `Memory.rate`."""
         counts = {"helpful": helpful, "harmful": harmful, "accessed": accessed}
-        rating = valid(Rating, counts)
-        store = await self._opened()
-        identity, wish = await _meant(store, memory_id, scope), _wish(store, author, note)
-        with translated():
-            return decision_of(await store.rate(identity, wish, rating.counts))
+        asked = partial(Lifecycle.rate, counts=valid(Rating, counts).counts)
+        return await self._changed(memory_id, scope, author, note, asked)
 
     async def reviews(self, scope: str | None = None, *, every: bool = False) -> list[Review]:
         """Return the open questions, newest first. See `Memory.reviews`."""
         exact = valid(_Place, {"scope": scope}).scope
-        store = await self._opened()
-        with translated():
-            asked = map(review_of, await store.questions())
-        here = [one for one in asked if exact is None or one.scope == exact]
+        async with self._reading() as life:
+            every_one = [told_as(Review, question_told(one)) for one in await life.questions()]
+        here = [one for one in every_one if exact is None or one.scope == exact]
         return [one for one in here if every or one.state == "open"]
 
     async def answer(
@@ -303,10 +312,14 @@ class AsyncMemory:
     ) -> Decision:
         """Answer a question. See `Memory.answer`."""
         settling = valid(_Settling, {"review_id": review_id, "verdict": verdict})
-        store = await self._opened()
-        wish = _wish(store, author, note)
+        store, by = await self._asked_by(author, note)
+
+        async def answered(life: Lifecycle) -> list[Response]:
+            question = await life.question(settling.review_id)
+            return await life.answer(question, settling.verdict, by, note)
+
         with translated():
-            return decision_of(await store.answer(settling.review_id, settling.verdict, wish))
+            return decision_of(*await store.change(answered))
 
     async def forget(
         self,
@@ -320,24 +333,40 @@ class AsyncMemory:
     ) -> Forgotten:
         """Forget a memory, a scope or a tenant. See `Memory.forget`."""
         wanted = _wanted(memory_id, scope, tenant)
-        store = await self._opened()
-        wish = _wish(store, author, note)
+        store, by = await self._asked_by(author, note)
         with translated():
-            return forgotten_of(await store.forget(wanted, wish, later=later))
+            return told_as(Forgotten, await store.forget(wanted, by, note, later=later))
 
-    async def _pin(
+    async def _changed(
         self,
         memory_id: str,
         scope: str | None,
         author: str | None,
         note: str,
-        *,
-        pinned: bool,
+        asked: Callable[[Lifecycle, Memory, str, str], Awaitable[list[Response]]],
     ) -> Decision:
-        store = await self._opened()
-        identity, wish = await _meant(store, memory_id, scope), _wish(store, author, note)
+        """Have a change of a memory decided on, that is `asked` in somebody's name."""
+        store, by = await self._asked_by(author, note)
+
+        async def changed(life: Lifecycle) -> list[Response]:
+            return await asked(life, await _meant(life, memory_id, scope), by, note)
+
         with translated():
-            return decision_of(await store.pin(identity, wish, pinned=pinned))
+            return decision_of(*await store.change(changed))
+
+    async def _asked_by(self, author: str | None, note: str) -> tuple[MemoryStore, str]:
+        """Return the open store, and who asks for a change of it."""
+        named = valid(_By, {"author": author, "note": note}).author
+        store = await self._opened()
+        with translated():
+            return store, author_of(store.settings, named)
+
+    @asynccontextmanager
+    async def _reading(self) -> AsyncGenerator[Lifecycle]:
+        store = await self._opened()
+        with translated():
+            async with store.reading() as life:
+                yield life
 
     async def _opened(self) -> MemoryStore:
         if self._closed:
@@ -355,9 +384,8 @@ class _Place(Record):
     scope: Scope | None
 
 
-class _By(Record):
-    author: str | None
-    note: str
+class _By(Noted):
+    author: Label | None
 
 
 class _Settling(Record):
@@ -389,17 +417,6 @@ def _event(store: MemoryStore, fields: Mapping[str, object], place: str = "") ->
         return store.event(fields)
 
 
-async def _only(store: MemoryStore) -> str:
-    with translated():
-        return await store.only_scope()
-
-
-def _wish(store: MemoryStore, author: str | None, note: str) -> Wish:
-    by = valid(_By, {"author": author, "note": note})
-    with translated(), checked():
-        return store.wish(by.author, by.note)
-
-
 def _id(given: object, field: str = "memory_id") -> str:
     """Return an id, or the beginning of one. Raises InvalidRequest for what can be none."""
     if not isinstance(given, str):
@@ -412,14 +429,11 @@ def _id(given: object, field: str = "memory_id") -> str:
 
 
 async def _meant(
-    store: MemoryStore, given: object, scope: str | None, field: str = "memory_id"
-) -> str:
-    """Return an id, or the beginning of one; in full if the scope is named."""
+    life: Lifecycle, given: object, scope: str | None, field: str = "memory_id"
+) -> Memory:
+    """Return the memory that an id, its beginning or a name means; in one scope if it is named."""
     identity, exact = _id(given, field), valid(_Place, {"scope": scope}).scope
-    if exact is None:
-        return identity
-    with translated():
-        return await store.memory_id(identity, only_in(exact))
+    return await life.memory(identity, only_in(exact), field)
 
 
 def _wanted(memory_id: str | None, scope: str | None, tenant: str | None) -> ForgetTarget:

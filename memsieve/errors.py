@@ -8,7 +8,13 @@ from pydantic import BaseModel, ValidationError
 
 from memsieve.fields import EventFields
 from streams.memory.app.problems import first_problem
-from streams.store.app.failures import Failure, UsageError, failure_of
+from streams.store.app.failures import (
+    DeclinedRequest,
+    DeclineReason,
+    Failure,
+    UsageError,
+    failure_of,
+)
 
 _Record = TypeVar("_Record", bound=BaseModel)
 
@@ -88,7 +94,9 @@ def translated() -> Generator[None]:
         failure = failure_of(error)
         if failure is None:
             raise
-        if isinstance(error, UsageError):
+        if isinstance(error, DeclinedRequest) and error.why is DeclineReason.CONFLICT:
+            raise ConflictError(str(error), error.field) from error
+        if isinstance(error, DeclinedRequest | UsageError) and failure is Failure.REQUEST:
             raise InvalidRequest(str(error), error.field) from error
         raise _CLASSES[failure](str(error)) from error
 

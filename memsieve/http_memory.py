@@ -6,18 +6,9 @@ from typing import Literal, Self, Unpack
 
 from pydantic import BaseModel
 
-from memsieve.errors import InvalidRequest, Undecided, checked, valid
+from memsieve.errors import InvalidRequest, checked, valid
 from memsieve.fields import AboutText, EventFields
-from memsieve.http_transport import PATIENCE, TIMEOUT, Caller, error_of, segment
-from memsieve.operations import (
-    BUDGET,
-    LASTING,
-    LIMIT,
-    RECENT,
-    Operations,
-    require_several,
-    row_of,
-)
+from memsieve.http_transport import Caller, error_of, segment
 from memsieve.progress import Progress, counted
 from memsieve.results import (
     Decision,
@@ -26,11 +17,17 @@ from memsieve.results import (
     SearchResult,
     Verdict,
     Version,
+    decision_of,
+    in_order,
     result_of,
+    told_as,
 )
+from memsieve.rows import BUDGET, LASTING, LIMIT, RECENT, require_several, row_of
 from schemas.events import Ended
 from streams.api.app import records
+from streams.memory.app.outcomes import Outcome
 from streams.memory.app.queueing import BATCH_EVENTS
+from streams.memory.app.writing import Correction, Fresh
 from streams.recall.app.loading import Given, Grouping
 from streams.store.app.conflicts import KeptMemory as MemoryRecord
 
@@ -46,8 +43,8 @@ class AsyncHttpMemory(Caller):
 
     async def add(self, text: str, *, scope: str, **fields: Unpack[EventFields]) -> Decision:
         """Add a fact, and return the decision. See `Memory.add`."""
-        fresh = valid(records.Fresh, {**fields, "text": text, "scope": scope})
-        return _decision(await self._post(records.Outcome, _MEMORIES, _given(fresh)))
+        fresh = valid(Fresh, {**fields, "text": text, "scope": scope})
+        return decision_of(await self._post(Outcome, _MEMORIES, _given(fresh)))
 
     async def add_many(
         self,
@@ -82,7 +79,7 @@ class AsyncHttpMemory(Caller):
         self, memory_id: str, text: str, *, scope: str | None = None, **fields: Unpack[AboutText]
     ) -> Decision:
         """Give a memory a new text. See `Memory.update`."""
-        body = _given(valid(records.Correction, {**fields, "text": text}))
+        body = _given(valid(Correction, {**fields, "text": text}))
         return await self._changed("PATCH", _path(memory_id), body, scope)
 
     async def search(
@@ -148,7 +145,7 @@ class AsyncHttpMemory(Caller):
             found += part.memories
             after = part.after
             if after is None:
-                return sorted(found, key=lambda one: (one.scope, one.created_at, one.id))
+                return in_order(found)
 
     async def explain(self, id: str, *, scope: str | None = None) -> list[str]:  # noqa: A002 - what it is
         """Explain a decision, an event or a memory. See `Memory.explain`."""
@@ -160,7 +157,7 @@ class AsyncHttpMemory(Caller):
         """Return the versions of a memory. See `Memory.history`."""
         path = _path(memory_id, "history")
         told = await self._ask(records.Life, "GET", path, query=_place(scope))
-        return [_version(one) for one in told.versions]
+        return [told_as(Version, one) for one in told.versions]
 
     async def undo(
         self, decision_id: str, *, author: str | None = None, note: str = ""
@@ -169,7 +166,7 @@ class AsyncHttpMemory(Caller):
         path = f"/v1/decisions/{segment(decision_id=decision_id)}/undo"
         told = await self._post(records.Undone, path, _note(author, note))
         first, *again = told.decisions
-        return _decision(first, *again)
+        return decision_of(first, *again)
 
     async def pin(
         self, memory_id: str, *, scope: str | None = None, author: str | None = None, note: str = ""
@@ -229,7 +226,7 @@ class AsyncHttpMemory(Caller):
         """Return the open questions, newest first. See `Memory.reviews`."""
         asked = _given(valid(records.ListedQuestions, {"scope": scope, "every": every}))
         told = await self._ask(records.QuestionsTold, "GET", "/v1/reviews", query=asked)
-        return [_review(one) for one in told.reviews]
+        return [told_as(Review, one) for one in told.reviews]
 
     async def answer(
         self, review_id: str, verdict: Verdict, *, author: str | None = None, note: str = ""
@@ -262,7 +259,7 @@ class AsyncHttpMemory(Caller):
             )
         path = _path(memory_id, "forget")
         told = await self._post(records.Forgotten, path, _note(author, note))
-        return Forgotten(told.memory_ids, told.decided_again, told.records)
+        return told_as(Forgotten, told)
 
     async def decisions(
         self,
@@ -292,58 +289,7 @@ class AsyncHttpMemory(Caller):
         scope: str | None = None,
     ) -> Decision:
         told = await self._ask(records.Changes, method, path, query=_place(scope), body=body)
-        return _decision(told.decisions[-1])
-
-
-class HttpMemory(Operations):
-    """Memories behind an HTTP API, `memsieve service api`, with the operations of `Memory`.
-
-    ```python
-    with HttpMemory("http://localhost:8090", token="secret") as memory:
-        print(memory.add("Ana lives in Lyon.", scope="acme/ana").why)
-    ```
-
-    The token's name is the author of each change. Threads may share it. Every failure is a
-    MemsieveError.
-    """
-
-    def __init__(
-        self, url: str, *, token: str, timeout: float = TIMEOUT, patience: float = PATIENCE
-    ) -> None:
-        """Take the address of the API and a token that it knows.
-
-        An answer is waited for `timeout` seconds. Where the API is busy and says when to come
-        again, a request is repeated, for up to `patience` seconds in all.
-        """
-        self._api = AsyncHttpMemory(url, token=token, timeout=timeout, patience=patience)
-        super().__init__(self._api)
-
-    def publish(
-        self, rows: Iterable[str | Mapping[str, object]], *, scope: str | None = None
-    ) -> list[records.Result]:
-        """Publish facts without waiting for decisions, and return a status for each.
-
-        Rows are as for `add_many`. A refused one has a `problem`, and does not affect the others.
-        """
-        return self._loop.run(self._api.publish(rows, scope=scope))
-
-    def decisions(
-        self,
-        scope: str,
-        *,
-        kind: records.Kind | None = None,
-        limit: int = records.LISTED,
-        after: int | None = None,
-    ) -> records.Decisions:
-        """List the decisions on a scope, the newest first; more follow `after`, if it is given."""
-        asked = self._api.decisions(scope, kind=kind, limit=limit, after=after)
-        return self._loop.run(asked)
-
-    def deduplicate(
-        self, *, scope: str, ids: Sequence[str] = (), texts: Sequence[str] = ()
-    ) -> Grouping:
-        """Group memories of a scope, or any texts, by fact. Nothing is changed or stored."""
-        return self._loop.run(self._api.deduplicate(scope=scope, ids=ids, texts=texts))
+        return decision_of(told.decisions[-1])
 
 
 def _rows(
@@ -355,7 +301,7 @@ def _rows(
     for at, row in enumerate(rows):
         fields = row_of(row, scope, f"rows[{at}]")
         with checked(f"rows[{at}]."):
-            given.append(_given(records.Fresh.model_validate(fields)))
+            given.append(_given(Fresh.model_validate(fields)))
     return given
 
 
@@ -404,54 +350,4 @@ def _decided(result: records.Result, at: int) -> Decision:
         raise error_of(problem.model_copy(update=names))
     if result.outcome is None:
         raise TypeError("a row has neither a decision nor a problem")
-    return _decision(result.outcome)
-
-
-def _decision(told: records.Outcome, *again: records.Outcome) -> Decision:
-    """Return a decision with those that it brought about. Raises Undecided if there is none yet."""
-    if told.decision_id is None or told.kind is None:
-        raise Undecided(
-            f"event {told.event_id} is not decided on yet: it stays queued, and will be decided"
-        )
-    why, effect = records.REPEATED if told.repeated else (told.why or "", told.effect or "")
-    return Decision(
-        id=told.decision_id,
-        kind="ignore" if told.repeated else told.kind,
-        why=why,
-        effect=effect,
-        scope=told.scope,
-        event_id=told.event_id,
-        memory_id=told.memory_id or "",
-        text=told.memory_text or "",
-        contradicts=told.contradicts,
-        again=tuple(_decision(one) for one in again),
-    )
-
-
-def _version(told: records.VersionTold) -> Version:
-    return Version(
-        version=told.version,
-        text=told.text,
-        occurred_at=told.occurred_at,
-        kind=told.kind,
-        why=told.why,
-        decision_id=told.decision_id,
-        event_id=told.event_id,
-        by=told.by,
-        undone_by=told.undone_by,
-        differences=told.differences,
-        memory=told.memory,
-    )
-
-
-def _review(told: records.QuestionTold) -> Review:
-    return Review(
-        id=told.id,
-        scope=told.scope,
-        newer=told.newer,
-        older=told.older,
-        asked_at=told.asked_at,
-        state=told.state,
-        verdict=told.verdict,
-        answered_by=told.answered_by,
-    )
+    return decision_of(result.outcome)

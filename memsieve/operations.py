@@ -2,134 +2,17 @@
 
 import weakref
 from collections.abc import Iterable, Mapping
-from typing import Protocol, Self, Unpack, cast
+from typing import Self, Unpack
 
+from memsieve.asynchronous import AsyncMemory
 from memsieve.background import BackgroundLoop
-from memsieve.errors import InvalidRequest
 from memsieve.fields import AboutText, EventFields
+from memsieve.http_memory import AsyncHttpMemory
 from memsieve.progress import Progress
 from memsieve.results import Decision, Forgotten, Review, SearchResult, Verdict, Version
+from memsieve.rows import BUDGET, LASTING, LIMIT, RECENT
 from schemas.events import Ended
-from streams.recall.app import loading, recalling
 from streams.store.app.conflicts import KeptMemory as MemoryRecord
-
-BUDGET = recalling.BUDGET
-LASTING, RECENT = recalling.LASTING_MAX, recalling.RECENT_MAX
-LIMIT = loading.LIMIT
-
-
-class AsyncOperations(Protocol):
-    """The operations for programs with an event loop; `Operations` says what each does."""
-
-    async def open(self) -> object: ...
-
-    async def close(self) -> None: ...
-
-    async def add(self, text: str, *, scope: str, **fields: Unpack[EventFields]) -> Decision: ...
-
-    async def add_many(
-        self,
-        rows: Iterable[str | Mapping[str, object]],
-        *,
-        scope: str | None = None,
-        progress: Progress = False,
-    ) -> list[Decision]: ...
-
-    async def update(
-        self, memory_id: str, text: str, *, scope: str | None = None, **fields: Unpack[AboutText]
-    ) -> Decision: ...
-
-    async def search(
-        self,
-        query: str,
-        *,
-        scope: str | None = None,
-        limit: int = LIMIT,
-        deduplicate: bool = True,
-    ) -> list[SearchResult]: ...
-
-    async def recall(
-        self,
-        query: str | None = None,
-        *,
-        scope: str | None = None,
-        budget: int = BUDGET,
-        lasting: int = LASTING,
-        recent: int = RECENT,
-        across: bool = False,
-        patterns: bool = False,
-    ) -> str: ...
-
-    async def get(self, memory_id: str, *, scope: str | None = None) -> MemoryRecord: ...
-
-    async def memories(
-        self, scope: str | None = None, *, across: bool = False, retired: bool = False
-    ) -> list[MemoryRecord]: ...
-
-    async def explain(self, id: str, *, scope: str | None = None) -> list[str]: ...  # noqa: A002 - what it is
-
-    async def history(self, memory_id: str, *, scope: str | None = None) -> list[Version]: ...
-
-    async def undo(
-        self, decision_id: str, *, author: str | None = None, note: str = ""
-    ) -> Decision: ...
-
-    async def pin(
-        self, memory_id: str, *, scope: str | None = None, author: str | None = None, note: str = ""
-    ) -> Decision: ...
-
-    async def unpin(
-        self, memory_id: str, *, scope: str | None = None, author: str | None = None, note: str = ""
-    ) -> Decision: ...
-
-    async def retire(
-        self,
-        memory_id: str,
-        *,
-        scope: str | None = None,
-        reason: Ended = "invalid",
-        author: str | None = None,
-        note: str = "",
-    ) -> Decision: ...
-
-    async def distinct(
-        self,
-        memory_id: str,
-        other_id: str,
-        *,
-        scope: str | None = None,
-        author: str | None = None,
-        note: str = "",
-    ) -> Decision: ...
-
-    async def rate(
-        self,
-        memory_id: str,
-        *,
-        scope: str | None = None,
-        helpful: int = 0,
-        harmful: int = 0,
-        accessed: int = 0,
-        author: str | None = None,
-        note: str = "",
-    ) -> Decision: ...
-
-    async def reviews(self, scope: str | None = None, *, every: bool = False) -> list[Review]: ...
-
-    async def answer(
-        self, review_id: str, verdict: Verdict, *, author: str | None = None, note: str = ""
-    ) -> Decision: ...
-
-    async def forget(
-        self,
-        memory_id: str | None = None,
-        *,
-        scope: str | None = None,
-        tenant: str | None = None,
-        later: bool = False,
-        author: str | None = None,
-        note: str = "",
-    ) -> Forgotten: ...
 
 
 class Operations:
@@ -138,7 +21,7 @@ class Operations:
     Threads may share it. Every failure is a MemsieveError.
     """
 
-    def __init__(self, memory: AsyncOperations) -> None:
+    def __init__(self, memory: AsyncMemory | AsyncHttpMemory) -> None:
         self._memory = memory
         self._loop = BackgroundLoop()
         self._unused = weakref.finalize(self, _let_go, self._loop, memory)
@@ -191,7 +74,8 @@ class Operations:
         """Give a live memory a new text, and return the decision.
 
         A memory that `add` created, or an event with a `memory_id`, keeps its id, and its history
-        shows both texts. Any other memory is replaced by a new one. A pinned memory is refused.
+        shows both texts. Any other memory is replaced by a new one. Fields that are omitted keep
+        their values. A pinned memory is refused.
         """
         return self._loop.run(self._memory.update(memory_id, text, scope=scope, **fields))
 
@@ -409,22 +293,6 @@ class Operations:
         )
 
 
-def _let_go(loop: BackgroundLoop, memory: AsyncOperations) -> None:
+def _let_go(loop: BackgroundLoop, memory: AsyncMemory | AsyncHttpMemory) -> None:
     """Close a store that nobody can reach any more, without waiting for that."""
     loop.end(memory.close(), wait=False)
-
-
-def row_of(row: object, scope: str | None, place: str) -> Mapping[str, object]:
-    """Return the fields of a row; `scope` is that of rows that name none. Raises InvalidRequest."""
-    if isinstance(row, str):
-        row = {"text": row}
-    if not isinstance(row, Mapping):
-        raise InvalidRequest(f"{place}: give a text, or a mapping of an event's fields", place)
-    fields = cast("Mapping[str, object]", row)
-    return fields if scope is None else {"scope": scope, **fields}
-
-
-def require_several(rows: object) -> None:
-    """Raise InvalidRequest for a single row where several belong."""
-    if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
-        raise InvalidRequest("rows: give a list of texts or mappings; add takes one", "rows")

@@ -1,17 +1,16 @@
 """The results that a store returns, as immutable values."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypeVar
 
-from schemas.decisions import Marker, Reject
+from memsieve.errors import Undecided
 from schemas.memories import Memory
 from streams.api.app.records import Verdict
-from streams.forget.app.forgetting import ForgetResponses
-from streams.inspect.app import ExplainedDecision, ExplainedVersion
-from streams.memory.app.memory_store import ReviewQuestion
+from streams.memory.app.outcomes import Outcome
 from streams.recall.app.loading import ShownEntry
-from streams.store.app.conflicts import Conflict, Contradicted
+from streams.store.app.conflicts import Conflict, Contradicted, KeptMemory
 
 
 @dataclass(frozen=True)
@@ -113,22 +112,26 @@ class Forgotten:
     records: int
 
 
-def decision_of(told: ExplainedDecision, *again: ExplainedDecision) -> Decision:
-    """Return a decision with those that it brought about. It is on an event."""
-    made, memory = told.decision, told.memory
-    if isinstance(made, Reject):
-        raise TypeError("a record that was set aside is not a decision on an event")
-    event = made if isinstance(made, Marker) else made.event
+_Result = TypeVar("_Result", Version, Review, Forgotten)
+
+
+def decision_of(told: Outcome, *again: Outcome) -> Decision:
+    """Return a decision with those that it brought about. Raises Undecided if there is none yet."""
+    made = told.of_this_event()
+    if made.decision_id is None or made.kind is None:
+        raise Undecided(
+            f"event {told.event_id} is not decided on yet: it stays queued, and will be decided"
+        )
     return Decision(
         id=made.decision_id,
         kind=made.kind,
-        why=told.why,
-        effect=told.effect,
-        scope=event.scope,
-        event_id=event.event_id,
-        memory_id="" if memory is None else memory.id,
-        text="" if memory is None else memory.text,
-        contradicts=told.contradicts,
+        why=made.why or "",
+        effect=made.effect or "",
+        scope=made.scope,
+        event_id=made.event_id,
+        memory_id=made.memory_id or "",
+        text=made.memory_text or "",
+        contradicts=made.contradicts,
         again=tuple(decision_of(one) for one in again),
     )
 
@@ -149,42 +152,11 @@ def result_of(entry: ShownEntry) -> SearchResult:
     )
 
 
-def version_of(told: ExplainedVersion) -> Version:
-    """Return a version of a memory's history."""
-    version = told.version
-    decision = version.decision
-    return Version(
-        version=version.memory.version,
-        text=version.memory.text,
-        occurred_at=decision.event.occurred_at,
-        kind=decision.kind,
-        why=told.why,
-        decision_id=decision.decision_id,
-        event_id=decision.event.event_id,
-        by=told.by,
-        undone_by=version.undone_by,
-        differences=tuple(told.differences),
-        memory=version.memory,
-    )
+def told_as(kind: type[_Result], told: object) -> _Result:
+    """Return what has all fields of a kind of result as such a result."""
+    return kind(**{name: getattr(told, name) for name in kind.__dataclass_fields__})
 
 
-def review_of(question: ReviewQuestion) -> Review:
-    """Return a question with what became of it."""
-    review, settled = question.review, question.settled
-    return Review(
-        id=review.id,
-        scope=review.scope,
-        newer=review.newer,
-        older=review.older,
-        asked_at=review.asked_at,
-        state=question.state,
-        verdict=None if settled is None else settled.answer.verdict,
-        answered_by=None if settled is None else settled.answer.author,
-    )
-
-
-def forgotten_of(forgot: ForgetResponses) -> Forgotten:
-    """Return what a request to forget came to."""
-    return Forgotten(
-        memory_ids=forgot.memory_ids, decided_again=forgot.decided_again, records=forgot.records
-    )
+def in_order(memories: Iterable[KeptMemory]) -> list[KeptMemory]:
+    """Return memories by scope, then by the time they were created."""
+    return sorted(memories, key=lambda one: (one.scope, one.created_at, one.id))

@@ -1,7 +1,6 @@
 """Embeds texts with fastembed's models, on the CPU."""
 
 import asyncio
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 
 from schemas.base import ModelId
-from streams.embedding import FOLDER
+from streams.embedding import FOLDER, cores
 from streams.embedding.batching import TokenBatch, batches
 from streams.embedding.install import REPAIR_HINT, describe, verify
 from streams.embedding.precision import EXACT_HINT, Precision, Wanted, identity, settled
@@ -53,7 +52,7 @@ class FastembedEmbedder:
         """
         description = describe(model)
         folder = verify(model, cache_dir)
-        side_by_side = threads or _cores()
+        side_by_side = threads or cores()
         repair = f"look at its files: {model}" if model.startswith(FOLDER) else REPAIR_HINT
         chosen = settled(precision, description)
         self._model = identity(description, chosen)
@@ -186,11 +185,6 @@ def _compute_in_bf16(model: OnnxTextEmbedding, graph: Path, threads: int) -> Non
 
     model.token_count("")  # loads the tokenizer alone
     model.model = cast("Any", Bf16Session(graph, threads))
-
-
-def _cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _one_line(error: Exception) -> str:

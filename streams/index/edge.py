@@ -1,7 +1,8 @@
 """Qdrant's engine in this process, on disk: the index of the embedded mode.
 
 One directory, one process: the engine locks it. With the keyword index on the scope, the cost of a
-search depends on its scope only; up to about 100,000 memories per scope need no graph.
+search depends on its scope only. Large scopes that are searched often are searched in a copy of their
+vectors; those too large for a copy need a graph.
 """
 
 import asyncio
@@ -11,12 +12,14 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
 import qdrant_edge as engine
 from pydantic import TypeAdapter, ValidationError
 
 from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
 from schemas.memories import LIVE, Standing
 from streams.index.following import new_token, raised
+from streams.index.large_scopes import CopyLimits, LargeScopes, Rows
 from streams.index.payload import (
     CONTENT_KEY,
     CONTRADICTED,
@@ -50,13 +53,24 @@ _RECENT = 2_048
 """How many memories are kept as they were last read or written, in some 10 MiB: owner and writer
 read the same ones within a batch, and so do searches of events that are alike. To read a memory
 from the engine takes 30 µs, most of it to turn vectors and payload into Python's values."""
+_WAITING = 4_096
+"""How many memories may wait to be written: those that were only seen again. A memory that is repeated
+often is then written once for many repeats; to write it takes 70 µs, and more with each repeat."""
 
 
 class EdgeIndex:
-    """Implements ports.Index."""
+    """Implements ports.Index.
+
+    A state that no query tells from the one before, as after a repeat, waits in memory until the
+    level is kept: after a kill the level is behind, and the writer applies the decisions again.
+    """
 
     def __init__(
-        self, path: Path, dimension: int, require_space: Callable[[], None] = lambda: None
+        self,
+        path: Path,
+        dimension: int,
+        require_space: Callable[[], None] = lambda: None,
+        copying: CopyLimits = CopyLimits(),  # noqa: B008 - frozen
     ) -> None:
         """Open the index, or create it if the directory is absent or empty.
 
@@ -70,6 +84,8 @@ class EdgeIndex:
         self._dimension = dimension
         self._level = path / "level.json"
         self._recent = RecentMemories(_RECENT)
+        self._waiting: dict[MemoryId, StoredMemory] = {}
+        self._large = LargeScopes(self, dimension, copying)
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._shard = _open(path) if any(path.iterdir()) else _create(path, dimension)
@@ -79,14 +95,40 @@ class EdgeIndex:
     async def search(self, queries: Sequence[Query]) -> list[list[StoredMemory]]:
         found: list[list[StoredMemory]] = []
         for start in range(0, len(queries), _SEARCH_BATCH):
-            requests = [_request(query) for query in queries[start : start + _SEARCH_BATCH]]
-            with _meanings(self._path):
-                answers = self._shard.query_batch(engine.QueryBatchRequest(requests))
-                near = [[_id(point) for point in points] for points in answers]
+            near = self._nearest(queries[start : start + _SEARCH_BATCH])
             held = self._held([identity for ids in near for identity in ids])
             found.extend([held[identity] for identity in ids] for ids in near)
             await asyncio.sleep(0)
         return found
+
+    def _nearest(self, queries: Sequence[Query]) -> list[list[MemoryId]]:
+        """Return the memories nearest to each query: from the copy of its scope, if there is one."""
+        copies = [self._large.copy(query.scope) for query in queries]
+        others = [query for query, copy in zip(queries, copies, strict=True) if copy is None]
+        answers = iter(self._asked(others))
+        near = [
+            next(answers) if copy is None else copy.nearest(query)
+            for query, copy in zip(queries, copies, strict=True)
+        ]
+        for query in others:
+            self._large.observe(query.scope)
+        return near
+
+    def _asked(self, queries: Sequence[Query]) -> list[list[MemoryId]]:
+        """Return the engine's answers."""
+        with _meanings(self._path):
+            answers = self._shard.query_batch(
+                engine.QueryBatchRequest(list(map(_request, queries)))
+            )
+            return [[_id(point) for point in points] for points in answers]
+
+    def live_count(self, scope: ScopeName) -> int:
+        with _meanings(self._path):
+            return self._shard.count(engine.CountRequest(filter=_live_in(scope)))
+
+    def live_vectors(self, scope: ScopeName, page: int) -> Iterator[list[tuple[MemoryId, Rows]]]:
+        for points in self._pages(_live_in(scope), with_vector=True, size=page):
+            yield [(_id(point), np.asarray(point.vector, np.float32)) for point in points]
 
     async def get(self, ids: Sequence[MemoryId]) -> dict[MemoryId, StoredMemory]:
         return self._held([i for i in ids if POINT_ID.fullmatch(i)])
@@ -95,16 +137,18 @@ class EdgeIndex:
         self, keys: Sequence[ContentKey]
     ) -> dict[ContentKey, list[StoredMemory]]:
         has_content = engine.Filter(must=[_LIVE_ONLY, _any(CONTENT_KEY, list(keys))])
-        found = [_id(point) for point in self._pages(has_content)]
+        found = [_id(point) for points in self._pages(has_content) for point in points]
         held = self._held(found)
         return with_contents((without_vectors(held[identity]) for identity in found), keys)
 
     async def contradicting(self, ids: Sequence[MemoryId]) -> dict[MemoryId, list[StoredMemory]]:
         against = engine.Filter(must=[_LIVE_ONLY, _any(CONTRADICTED, list(ids))])
+        self._write_waiting()
         return contradicting(self._scroll(against, with_vector=False), ids)
 
     async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, KnownEvent]:
         known = engine.Filter(must=[_any(DECISION_IDS, list(ids))])
+        self._write_waiting()
         return remembered(self._scroll(known, with_vector=False), ids)
 
     async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[StoredMemory]]:
@@ -115,14 +159,19 @@ class EdgeIndex:
         for start in range(0, len(changes), _WRITE_BATCH):
             self._require_space()
             newer = self._newer(changes[start : start + _WRITE_BATCH])
-            points = [_point(change) for change in newer]
-            if points:
-                self._upsert(points)
-            self._recent.keep(newer)
+            known = self._near_at_hand([change.memory.id for change in newer])
+            repeated = [one for one in newer if _is_found_alike(one, known.get(one.memory.id))]
+            self._waiting |= {one.memory.id: one for one in repeated}
+            written = [one for one in newer if self._waiting.get(one.memory.id) is not one]
+            self._upsert(written)
+            self._large.update(written)
+            if len(self._waiting) > _WAITING:
+                self._write_waiting()
             await asyncio.sleep(0)
 
     async def scan(self, scope: ScopeName | None = None) -> AsyncIterator[StoredMemory]:
         of_scope = None if scope is None else engine.Filter(must=[_is(SCOPE, scope)])
+        self._write_waiting()
         for stored in self._scroll(of_scope, with_vector=True):
             yield stored
 
@@ -160,6 +209,7 @@ class EdgeIndex:
         self, partition: int, reached: ReadPosition, *, since: PartitionLevel
     ) -> PartitionLevel:
         kept = raised(await self.level(), partition, reached, since, new_token())
+        self._write_waiting()
         content = _LEVEL.dump_json(IndexLevel(kept, await self.count()))
         with _meanings(self._path):
             self._shard.flush()
@@ -171,23 +221,41 @@ class EdgeIndex:
     async def clear(self) -> None:
         self._level.unlink(missing_ok=True)
         self._recent.clear()
+        self._waiting.clear()
+        self._large.clear()
         with _meanings(self._path):
             self._shard.close()
             shutil.rmtree(self._path)
             self._shard = _create(self._path, self._dimension)
 
     async def close(self) -> None:
-        with _meanings(self._path):
-            self._shard.flush()
-            self._shard.close()
+        try:
+            self._write_waiting()
+        finally:
+            with _meanings(self._path):
+                self._shard.flush()
+                self._shard.close()
 
-    def _upsert(self, points: list[engine.Point]) -> None:
+    def _write_waiting(self) -> None:
+        waiting = list(self._waiting.values())
+        for start in range(0, len(waiting), _WRITE_BATCH):
+            self._require_space()
+            self._upsert(waiting[start : start + _WRITE_BATCH])
+
+    def _upsert(self, changes: Sequence[StoredMemory]) -> None:
+        if not changes:
+            return
+        points = [_point(change) for change in changes]
         try:
             with _meanings(self._path):
                 self._shard.update(engine.UpdateOperation.upsert_points(points))
         except BaseException:
             self._recent.clear()  # any of them may be stored
+            self._large.clear()
             raise
+        self._recent.keep(changes)
+        for change in changes:
+            self._waiting.pop(change.memory.id, None)
 
     def _newer(self, changes: Sequence[StoredMemory]) -> list[StoredMemory]:
         """Return the changes that are newer than what is stored, or not stored at all.
@@ -203,7 +271,7 @@ class EdgeIndex:
         ]
 
     def _versions(self, ids: Sequence[MemoryId]) -> dict[MemoryId, int]:
-        known = {i: one.memory.version for i, one in self._recent.held(ids).items()}
+        known = {i: one.memory.version for i, one in self._near_at_hand(ids).items()}
         version = engine.PayloadSelector.Include([VERSION])
         others: list[engine.PointId] = [identity for identity in ids if identity not in known]
         if not others:
@@ -212,9 +280,14 @@ class EdgeIndex:
             records = self._shard.retrieve(others, with_payload=version, with_vector=False)
             return known | {_id(record): (record.payload or {})[VERSION] for record in records}
 
+    def _near_at_hand(self, ids: Sequence[MemoryId]) -> dict[MemoryId, StoredMemory]:
+        """Return those that are in memory: waiting, or read or written lately."""
+        waiting = {i: self._waiting[i] for i in ids if i in self._waiting}
+        return self._recent.held(ids) | waiting
+
     def _held(self, ids: Sequence[MemoryId]) -> dict[MemoryId, StoredMemory]:
         """Return what is stored under these ids; what was not read or written lately is read."""
-        held = self._recent.held(ids)
+        held = self._near_at_hand(ids)
         others: list[engine.PointId] = [i for i in dict.fromkeys(ids) if i not in held]
         if others:
             with _meanings(self._path):
@@ -228,10 +301,11 @@ class EdgeIndex:
         self, condition: engine.Filter | None, *, with_vector: bool
     ) -> Iterator[StoredMemory]:
         """Yield what matches the condition, ordered by id."""
-        for record in self._pages(condition, with_payload=True, with_vector=with_vector):
-            with _meanings(self._path):
-                stored = _read(record)
-            yield stored
+        for records in self._pages(condition, with_payload=True, with_vector=with_vector):
+            for record in records:
+                with _meanings(self._path):
+                    stored = _read(record)
+                yield stored
 
     def _pages(
         self,
@@ -239,20 +313,21 @@ class EdgeIndex:
         *,
         with_payload: bool = False,
         with_vector: bool = False,
-    ) -> Iterator[engine.Record]:
-        """Yield the points that match the condition, ordered by id."""
+        size: int = _SCAN_PAGE,
+    ) -> Iterator[list[engine.Record]]:
+        """Yield the points that match the condition, ordered by id, in pages of this size."""
         offset: engine.PointId | None = None
         while True:
             request = engine.ScrollRequest(
                 offset=offset,
-                limit=_SCAN_PAGE,
+                limit=size,
                 filter=condition,
                 with_payload=with_payload,
                 with_vector=with_vector,
             )
             with _meanings(self._path):
                 records, offset = self._shard.scroll(request)
-            yield from records
+            yield records
             if offset is None:
                 return
 
@@ -302,6 +377,25 @@ def _meanings(path: Path) -> Generator[None]:
 def _point(change: StoredMemory) -> engine.Point:
     rows = [vector.tolist() for vector in vectors_of(change)]
     return engine.Point(change.memory.id, rows, to_payload(change))
+
+
+def _is_found_alike(change: StoredMemory, known: StoredMemory | None) -> bool:
+    """Return whether every query that finds one of two states of a memory finds the other.
+
+    Except one for the ids of decisions, which writes first what waits.
+    """
+    return (
+        known is not None
+        and change.memory.status is known.memory.status
+        and change.memory.content_keys == known.memory.content_keys
+        and change.contradicted == known.contradicted
+        and _share_vectors(change, known)
+    )
+
+
+def _share_vectors(change: StoredMemory, known: StoredMemory) -> bool:
+    pairs = zip(vectors_of(change), vectors_of(known), strict=True)
+    return all(one is other for one, other in pairs)
 
 
 def _request(query: Query) -> engine.QueryRequest:

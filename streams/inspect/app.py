@@ -1,67 +1,16 @@
 """Explanations in words: a decision's reason, its story, a memory's life."""
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 
 from schemas.base import MemoryId
-from schemas.decisions import Change, Decision, Ignore, Marker, Revision
-from schemas.memories import Memory
-from streams.changes.core.history import MemoryVersion, differences, said_by, standing
+from schemas.decisions import Decision, Ignore, Marker
+from streams.changes.core.history import standing
 from streams.stage.core.explain import explain, outcome, why
 from streams.stage.core.ledger import touched
 from streams.stage.flow.decisions import CountedDecision
-from streams.store.app.conflicts import Contradicted
 from streams.store.app.reading import IdentifiedEntries, StoreReader
 
 _AGAIN_MAX = 10
-
-
-@dataclass(frozen=True)
-class ExplainedDecision:
-    """A decision, with why it was made and its effect in words.
-
-    `memory` is the memory after the decision, the first if there are several; None if there is
-    none. `contradicts` are the memories that it found contradicted.
-    """
-
-    decision: Decision
-    why: str
-    effect: str
-    memory: Memory | None
-    contradicts: tuple[Contradicted, ...] = ()
-
-
-def told(
-    decision: Decision,
-    first: Decision | None = None,
-    contradicts: tuple[Contradicted, ...] = (),
-) -> ExplainedDecision:
-    """Describe a decision. `first` is the original one if its event was decided on before."""
-    about = _about(first or decision)
-    return ExplainedDecision(decision, why(decision), outcome(decision), about, contradicts)
-
-
-def _about(decision: Decision) -> Memory | None:
-    if isinstance(decision, Change):
-        return decision.memory
-    return decision.memories[0].memory if isinstance(decision, Revision) else None
-
-
-@dataclass(frozen=True)
-class ExplainedVersion:
-    """A version of a memory: why it was made, by whom, and what it changed."""
-
-    version: MemoryVersion
-    why: str
-    by: str | None
-    differences: list[str]
-
-
-def told_version(version: MemoryVersion) -> ExplainedVersion:
-    """Describe a version in words."""
-    decision = version.decision
-    by = said_by(decision.event) or None
-    return ExplainedVersion(version, why(decision), by, differences(version))
 
 
 async def explained(reader: StoreReader, found: IdentifiedEntries) -> list[str]:

@@ -49,14 +49,17 @@ class BuiltInVerifier:
 
     name = "built-in"
 
-    def __init__(self, readings: TextAnalyzer, folder: Path = PACKAGED) -> None:
+    def __init__(
+        self, readings: TextAnalyzer, folder: Path = PACKAGED, *, threads: int | None = None
+    ) -> None:
+        """Read `threads` pairs in parallel; None means one per core."""
         self._readings = readings
         self._folder = folder
         self._prepared = lru_cache(_PREPARED)(self._prepare)
         self._compared = lru_cache(_KEPT)(self._compare)
         self._read = lru_cache(_KEPT)(self._read_both)
         self._kept = lru_cache(_KEPT)(self._judge)
-        self._readers = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="judge")
+        self._readers = ThreadPoolExecutor(threads or os.cpu_count(), thread_name_prefix="judge")
 
     async def verify(self, pairs: Sequence[Pair]) -> list[Opinion | NoAnswer]:
         asked = [_Read.of(pair) for pair in pairs]

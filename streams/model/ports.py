@@ -523,8 +523,8 @@ class Index(DecidedEvents, Protocol):
     async def write(self, changes: Sequence[StoredMemory]) -> None:
         """Store these states with the vector of each wording, each id at most once.
 
-        On return they are searchable and survive a crash of this process; `keep_level` makes
-        them survive more. A state is skipped if the index has that version of the memory or a
+        On return they are searchable; `keep_level` makes them durable. A crash before may lose
+        them: the level is then as far behind as before. A state is skipped if the index has that version of the memory or a
         later one: a late writer cannot set a memory back. If it raises, any state may be stored.
         """
         ...

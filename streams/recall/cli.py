@@ -210,7 +210,7 @@ async def _recall(
     """Recall a scope, or the only one; if it has no memories, suggest scopes."""
     names = {"query": "QUERY"} | ({"scope": "--across"} if given["across"] else {})
     async with recalling.recalling(source, report=note) as recaller:
-        scope = given["scope"] or only_scope(await recaller.scopes(), "--scope")
+        scope = given["scope"] or await only_scope(recaller.scopes, "--scope")
         asked = options.asked(recalling.RecallRequest, {**given, "scope": scope}, names)
         block = await recaller.recall(asked)
         return asked, block, await recaller.nothing(block, asked)
@@ -236,7 +236,7 @@ async def _load(
     """Search a scope, or the only one; if it has no memories, suggest scopes."""
     target = replace(source, settings=thorough(source.settings))
     async with loading(target, report=note) as opened:
-        scope = given["scope"] or only_scope(await opened.scopes(), "--scope")
+        scope = given["scope"] or await only_scope(opened.scopes, "--scope")
         names = {"query": "QUERY", "lexical_weight": "--hybrid"}
         asked = options.asked(SearchRequest, {**given, "scope": scope}, names)
         result = await opened.search(asked)

@@ -18,6 +18,16 @@ Llm = Annotated[
 ]
 
 
+Workers = Annotated[
+    int,
+    typer.Option(
+        "--workers",
+        min=1,
+        help="Processes that share partitions and cores; the Nth has the port N - 1 higher.",
+    ),
+]
+
+
 def deduplicator(
     *,
     kafka: options.Kafka = None,
@@ -83,20 +93,21 @@ def serve(
     port: Port = None,
     policy: options.Policy = None,
     store: options.Store = None,
+    workers: Workers = 1,
     extract: Annotated[
         bool, typer.Option("--extract", help="Also extract events from turns, as `extractor` does.")
     ] = False,
     llm: Llm = False,
     config: options.Config = None,
 ) -> None:
-    """Decide and apply in one process, for small installations.
+    """Decide and apply in one process, or with --workers in several on one machine.
 
     With index.kind edge or exact, start only one: each process would have an index of its own.
     """
     if llm and not extract:
         raise options.UsageError("--llm is for turns: give --extract too")
     flags = {"policy": policy, "store": store, "extraction__llm": llm or None}
-    _run("serve", kafka, port, config, extracts=extract, **flags)
+    _run("serve", kafka, port, config, extracts=extract, workers=workers, **flags)
 
 
 def _run(
@@ -106,13 +117,18 @@ def _run(
     config: Any,  # noqa: ANN401 - see options.Config
     *,
     extracts: bool = False,
+    workers: int = 1,
     **flags: Any,  # noqa: ANN401 - typer's values
 ) -> None:
     require("kafka", "a service")
-    from streams.services.app.services import Roles, Service  # noqa: PLC0415
-    from streams.store.world.log_lines import log_lines, run_logged  # noqa: PLC0415 - only services need all this
+    from streams.services.app.sharing import as_worker  # noqa: PLC0415
+    from streams.store.world.log_lines import log_lines, run_logged  # noqa: PLC0415
 
     settings = options.load(config, kafka__bootstrap=kafka, service__port=port, **flags)
     log = log_lines(name)
+    if workers > 1:
+        settings = as_worker(settings, workers, log.info)
+    from streams.services.app.services import Roles, Service  # noqa: PLC0415 - only services need all this
+
     roles = Roles(name, extracts=extracts)
     run_logged(Service(settings, roles, report=log.info, warn=log.warning).run(), log)

@@ -23,6 +23,7 @@ from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
 from schemas.memories import Memory, Persistence, Side, Standing, Superseded, Turns
 from streams.index.edge import EdgeIndex
 from streams.index.exact import ExactIndex
+from streams.index.large_scopes import CopyLimits
 from streams.index.qdrant import QdrantIndex, collection_name
 from streams.model.embedding import Vector
 from streams.model.fences import BEGINNING, Epoch, ReadPosition
@@ -84,6 +85,15 @@ async def edge(_: pytest.FixtureRequest, path: Path) -> AsyncGenerator[Index]:
 
 
 @asynccontextmanager
+async def copied(_: pytest.FixtureRequest, path: Path) -> AsyncGenerator[Index]:
+    """Search from the second time on in a copy of a scope's vectors, which is made bit by bit."""
+    limits = CopyLimits(searches_min=1, memories_min=1, page=2)
+    index = EdgeIndex(path / "index", DIMENSION, copying=limits)
+    yield index
+    await index.close()
+
+
+@asynccontextmanager
 async def local_mode(_: pytest.FixtureRequest, _path: Path) -> AsyncGenerator[Index]:
     """Speak to the client's own imitation of a server, which keeps no payload indexes."""
     index = QdrantIndex(AsyncQdrantClient(":memory:"), "test", DIMENSION)
@@ -119,6 +129,7 @@ async def grpc(request: pytest.FixtureRequest, _path: Path) -> AsyncGenerator[In
 INDEXES: Mapping[str, Make] = {
     IndexKind.EXACT: exact,
     IndexKind.EDGE: edge,
+    "edge with copies": copied,
     IndexKind.QDRANT: server,
     "local mode": local_mode,
     **({"gRPC": grpc} if NAMED_SERVER else {}),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from memsieve import (
+    ConflictError,
     HttpMemory,
     InvalidRequest,
     Memory,
@@ -132,8 +133,9 @@ class TestMemory:
             gone = memory.forget(first.memory_id)
             assert first.memory_id in gone.memory_ids
             assert LYON not in [one.text for one in memory.memories(retired=True)]
-            with pytest.raises(NotFound, match=r"is forgotten$"):
-                memory.get(first.memory_id)
+            for ask in (memory.get, memory.history, memory.pin):
+                with pytest.raises(NotFound, match=r"is forgotten$"):
+                    ask(first.memory_id)
             assert memory.add(LYON, scope=ANA).kind == "block"
 
     def test_a_memory_is_pinned_rated_retired_and_brought_back(
@@ -142,10 +144,14 @@ class TestMemory:
         with opened(request, tmp_path, "default-hashing") as memory:
             identity = memory.add(TEA, scope=BEN).memory_id
             memory.pin(identity, note="for good")
+            with pytest.raises(ConflictError, match="is pinned already; nothing was changed"):
+                memory.pin(identity)
             assert [one.by for one in memory.history(identity)] == [None, "cleo"]
-            with pytest.raises(InvalidRequest, match="is pinned; unpin it first"):
+            with pytest.raises(ConflictError, match="is pinned; unpin it first"):
                 memory.retire(identity)
             memory.unpin(identity)
+            with pytest.raises(ConflictError, match="is not pinned; nothing was changed"):
+                memory.unpin(identity)
             memory.rate(identity, helpful=2)
             feedback = memory.get(identity).feedback
             assert feedback is not None
@@ -153,8 +159,9 @@ class TestMemory:
             retired = memory.retire(identity, reason="expired")
             assert memory.memories(BEN) == []
             assert [one.id for one in memory.memories(BEN, retired=True)] == [identity]
-            with pytest.raises(InvalidRequest, match="is not live: ended"):
+            with pytest.raises(ConflictError, match="is not live: ended") as refused:
                 memory.pin(identity)
+            assert refused.value.field == "memory_id"
             memory.undo(retired.id)
             assert [one.text for one in memory.memories(BEN)] == [TEA]
 
@@ -192,12 +199,18 @@ class TestMemory:
             home = memory.add(LYON, scope=ANA)
             memory.update(home.memory_id, PARIS)
             for same in (PARIS, f" {PARIS} "):
-                with pytest.raises(InvalidRequest, match="says this already; nothing was changed"):
+                with pytest.raises(ConflictError, match="says this already; nothing was changed"):
                     memory.update(home.memory_id, same)
             memory.update(home.memory_id, PARIS, tags=("home",))
             assert memory.get(home.memory_id).tags == ("home",)
             memory.undo(memory.history(home.memory_id)[-1].decision_id)
             assert memory.get(home.memory_id).observation_count == 1
+            row = {"text": BEES, "memory_id": None, "category": "bees", "tags": ["roof"]}
+            [nameless] = memory.add_many([row], scope=ANA)
+            kept = memory.get(memory.update(nameless.memory_id, HIVES, category="hives").memory_id)
+            assert kept.id != nameless.memory_id
+            assert (kept.text, kept.category, kept.tags) == (HIVES, "hives", ("roof",))
+            memory.retire(kept.id)
             tea = memory.add(TEA, scope=ANA)
             joined = memory.update(home.memory_id, TEA)
             assert joined.effect == f"memory {home.memory_id} replaces {tea.memory_id}"
@@ -234,10 +247,10 @@ class TestMemory:
             assert [one.text for one in memory.memories()] == [LYON, TEA]
             assert memory.memories("acme") == []
             assert [one.text for one in memory.memories("acme", across=True)] == [LYON, TEA]
-            with pytest.raises(InvalidRequest, match="event_id was used before in this scope"):
+            with pytest.raises(ConflictError, match="event_id was used before in this scope"):
                 memory.add(PARIS, scope=ANA, event_id="e1", occurred_at=THEN)
 
-    def test_a_question_is_answered_once(
+    def test_a_question_is_answered_once_and_again_if_that_is_undone(
         self, opened: Open, request: pytest.FixtureRequest, tmp_path: Path
     ) -> None:
         with opened(request, tmp_path, str(asking(tmp_path))) as memory:
@@ -245,11 +258,30 @@ class TestMemory:
             new = memory.add(HIVES, scope=BEN, occurred_at=THEN + timedelta(days=1))
             [asked] = memory.reviews(BEN)
             assert (asked.newer.text, asked.older.text) == (HIVES, BEES)
-            memory.answer(asked.id, "same")
-            assert memory.reviews(BEN) == []
-            with pytest.raises(InvalidRequest, match="is closed: answered"):
-                memory.answer(asked.id, "distinct")
-            assert memory.get(new.memory_id).live is False
+            for _ in range(2):
+                answered = memory.answer(asked.id, "same")
+                assert answered.kind == "replace"
+                assert memory.reviews(BEN) == []
+                with pytest.raises(ConflictError, match="is closed: answered") as refused:
+                    memory.answer(asked.id, "distinct")
+                assert refused.value.field == "review_id"
+                assert memory.get(new.memory_id).live is False
+                memory.undo(answered.id)
+
+    def test_an_answer_that_comes_too_late_names_its_question_and_says_why(
+        self, opened: Open, request: pytest.FixtureRequest, tmp_path: Path
+    ) -> None:
+        with opened(request, tmp_path, str(asking(tmp_path))) as memory:
+            memory.add(BEES, scope=BEN, occurred_at=THEN)
+            new = memory.add(HIVES, scope=BEN, occurred_at=THEN + timedelta(days=1))
+            [asked] = memory.reviews(BEN)
+            memory.answer(asked.id, "distinct")  # which may be corrected, as long as both stand
+            memory.pin(new.memory_id)
+            late = "cleo said that both say the same, but the memories have changed since"
+            with pytest.raises(ConflictError) as refused:
+                memory.answer(asked.id, "same")
+            assert f"{refused.value}" == f"question {asked.id}: nothing was changed: {late}"
+            assert refused.value.field == "review_id"
 
     def test_two_in_conflict_are_both_right_until_that_is_undone(
         self, opened: Open, request: pytest.FixtureRequest, tmp_path: Path
@@ -267,6 +299,8 @@ class TestMemory:
             told = memory.distinct(nine, eight, note="two offices")
             assert (told.kind, told.why) == ("revise", "cleo said that they state different facts")
             assert [one.conflicts for one in memory.memories(ANA)] == [(), ()]
+            with pytest.raises(ConflictError, match="distinct already; nothing was changed"):
+                memory.distinct(eight, nine)
             memory.undo(told.id)
             assert [one.memory_id for one in memory.get(eight).conflicts] == [nine]
 

@@ -128,17 +128,32 @@ class Running:
         except BaseException:
             self.kill()  # nobody else knows of it yet
             raise
-        self.url = f"http://127.0.0.1:{self._port}"
+        self.url = self.urls[0]
+
+    @property
+    def urls(self) -> list[str]:
+        """Where its health is served: at one address, or at one for each worker that has started."""
+        return [f"http://127.0.0.1:{port}" for port in _PORT.findall(self.said)]
 
     @property
     def said(self) -> str:
         return self._said.read_text(encoding="utf-8")
 
     @property
+    def lines(self) -> list[dict[str, Any]]:
+        """The lines of its log."""
+        return [json.loads(line) for line in self.said.splitlines() if line.startswith("{")]
+
+    @property
     def events(self) -> list[str]:
         """What it logged, line by line."""
-        lines = [line for line in self.said.splitlines() if line.startswith("{")]
-        return [json.loads(line)["event"] for line in lines]
+        return [line["event"] for line in self.lines]
+
+    @property
+    def workers(self) -> list[int]:
+        """The ids of the processes that it has started."""
+        pid = self._process.pid
+        return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()))
 
     def wait_until_ready(self) -> None:
         wait_until(lambda: self.waits_for() == {}, "the service is ready")
@@ -148,19 +163,23 @@ class Running:
         return json.loads(self.get("/ready"))["waits_for"]
 
     def get(self, path: str) -> str:
-        try:
-            url = f"{self.url}{path}"
-            with urllib.request.urlopen(url, timeout=_HTTP_SECONDS) as answer:  # noqa: S310 - http
-                return answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.read().decode()
+        return _got(f"{self.url}{path}")
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Return the CPU time of the process, and of those that it has started."""
+        pids = (self._process.pid, *self.workers)
+        stats = (Path(f"/proc/{pid}/stat").read_text("ascii").rsplit(")", 1)[1] for pid in pids)
+        ticks = sum(int(ticks) for stat in stats for ticks in stat.split()[11:13])
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     def metric(self, name: str, **labels: str) -> float:
         """Return a metric; all that have these labels, added up."""
         wanted = [f'{label}="{value}"' for label, value in labels.items()]
         lines = [
             line
-            for line in self.get("/metrics").splitlines()
+            for url in self.urls
+            for line in _got(f"{url}/metrics").splitlines()
             if re.match(rf"{name}[ {{]", line) and all(label in line for label in wanted)
         ]
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
@@ -185,8 +204,10 @@ class Running:
         assert self._process.exitcode is None, self.said
         return _PORT.search(self.said) is not None
 
-    @property
-    def _port(self) -> int:
-        found = _PORT.search(self.said)
-        assert found is not None
-        return int(found[1])
+
+def _got(url: str) -> str:
+    try:
+        with urllib.request.urlopen(url, timeout=_HTTP_SECONDS) as answer:  # noqa: S310 - http
+            return answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.read().decode()

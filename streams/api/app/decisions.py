@@ -82,7 +82,7 @@ def _add_decisions(app: FastAPI, desk: Desk) -> None:
         done = await life.undo(meant.decision_id, desk.author(request), note)
         plan = done.plan
         return Undone(
-            decisions=await desk.outcomes(done.told),
+            decisions=await life.outcomes(done.responses),
             undone=() if plan is None else plan.request.undoes,
             to_be_looked_at=()
             if plan is None
@@ -116,4 +116,4 @@ def _add_reviews(app: FastAPI, desk: Desk) -> None:
         question = await desk.question(request, "write", review_id)
         author = desk.author(request)
         told = await life.answer(question, settling.verdict, author, settling.note)
-        return Changes(decisions=await desk.outcomes(told))
+        return Changes(decisions=await life.outcomes(told))

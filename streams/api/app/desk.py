@@ -14,19 +14,15 @@ from schemas.events import Remember
 from schemas.memories import Memory
 from streams.api.app.access import Grant, Right
 from streams.api.app.problems import Refused
-from streams.api.app.records import Fresh, Outcome, Result, Results, event_of, outcome_of
-from streams.memory.app.lifecycle import (
-    DeclinedRequest,
-    DeclineReason,
-    Lifecycle,
-    require_told,
-    scope_of,
-    unknown,
-)
-from streams.memory.app.queueing import EventResult
+from streams.api.app.records import Result, Results
+from streams.memory.app.lifecycle import Lifecycle, require_told, scope_of
+from streams.memory.app.outcomes import outcome_of
+from streams.memory.app.writing import Fresh, event_of
 from streams.model.ports import Poison
 from streams.stage.core.reviewing import ReviewQuestion
+from streams.store.app.client import Response
 from streams.store.app.conflicts import Contradictions
+from streams.store.app.failures import DeclinedRequest, DeclineReason
 from streams.store.app.reading import only_in
 from streams.store.world.metrics import ApiMetrics
 
@@ -82,7 +78,7 @@ class Desk:
         request: Request,
         place: str,
         given: Sequence[object],
-        decide: Callable[[Sequence[Remember]], Awaitable[list[EventResult]]],
+        decide: Callable[[Sequence[Remember]], Awaitable[list[Response]]],
     ) -> Results:
         """Have events decided on; each gets its own status, and a refused one affects no other.
 
@@ -92,7 +88,8 @@ class Desk:
         events = [self._checked(request, *one) for one in zip(given, places, strict=True)]
         fit = [event for event in events if isinstance(event, Remember)]
         made = await decide(fit) if fit else []
-        told, known = iter(made), await self._contradicted(made)
+        told = iter(made)
+        known = await self.life.contradicted(one.decision for one in made if one.decision)
         return Results(
             results=tuple(
                 _refused(event)
@@ -101,18 +98,6 @@ class Desk:
                 for event, within in zip(events, places, strict=True)
             )
         )
-
-    async def outcomes(self, told: Sequence[EventResult]) -> tuple[Outcome, ...]:
-        """Return the outcomes of events, in order. Raises Refused for the first that is refused."""
-        known = await self._contradicted(told)
-        for one in told:
-            if one.refused is not None:
-                raise Refused.poison(one.refused)
-        return tuple(outcome_of(one, known) for one in told)
-
-    async def _contradicted(self, told: Sequence[EventResult]) -> Contradictions:
-        made = (one.decision for one in told if one.decision is not None)
-        return await self.life.contradicted(made)
 
     def _checked(self, request: Request, given: object, within: str) -> Remember | Refused:
         try:
@@ -129,29 +114,22 @@ class Desk:
         identity: str,
         scope: ScopeName | None = None,
         field: str = "memory_id",
+        *,
+        forgotten: bool = False,
     ) -> Memory:
-        """Return the memory that an id means. Raises DeclinedRequest if it is forgotten.
+        """Return the memory that an id means; one outside the token's scopes is unknown.
 
-        In one scope, if it is named. `field` of the request holds the id.
+        In one scope, if it is named. `field` of the request holds the id. Raises DeclinedRequest if
+        it is forgotten, unless `forgotten` ones are wanted, too.
         """
-        memory = await self.any_memory(request, right, identity, scope, field)
-        require_told(memory, field)
-        return memory
-
-    async def any_memory(
-        self,
-        request: Request,
-        right: Right,
-        identity: str,
-        scope: ScopeName | None = None,
-        field: str = "memory_id",
-    ) -> Memory:
-        """Return the memory that an id means; one outside the token's scopes is unknown."""
-        within, nobody = only_in(scope, _grant(request).covers), unknown("memory", identity, field)
-        memory = await self.life.memory(identity, within, field)
+        nobody = self.life.unknown("memory", identity, field)
+        within = only_in(scope, _grant(request).covers)
+        memory = await self.life.any_memory(identity, within, field)
         self.permit(request, right, memory.scope, field, nobody)
         if scope not in {None, memory.scope}:
             raise nobody
+        if not forgotten:
+            require_told(memory, field)
         return memory
 
     async def decision(
@@ -162,7 +140,7 @@ class Desk:
         `within` is the one scope that it is looked for in, if any.
         """
         decision = await self.life.decision(identity, only_in(within, _grant(request).covers))
-        scope, nobody = scope_of(decision), unknown("decision", identity)
+        scope, nobody = scope_of(decision), self.life.unknown("decision", identity)
         if scope is None or within not in {None, scope}:
             raise nobody
         self.permit(request, right, scope, "decision_id", nobody)
@@ -177,18 +155,15 @@ class Desk:
             await _is_known(self.decision(request, "read", identity, scope))
             or await _is_known(self.memory(request, "read", identity, scope))
         ):
-            raise unknown("decision, event or memory", identity)
+            raise self.life.unknown("decision, event or memory", identity)
         return await self.life.explain(identity, only_in(scope, _grant(request).covers))
 
     async def question(self, request: Request, right: Right, identity: str) -> ReviewQuestion:
         """Return a review question; one outside the token's scopes is unknown."""
-        nobody = unknown("question", identity)
-        every = await self.life.questions()
-        found = next((one for one in every if one.review.id == identity), None)
-        if found is None:
-            raise nobody
-        self.permit(request, right, found.review.scope, "review_id", nobody)
-        return found
+        nobody = self.life.unknown("question", identity)
+        question = await self.life.question(identity)
+        self.permit(request, right, question.review.scope, "review_id", nobody)
+        return question
 
 
 def _grant(request: Request) -> Grant:
@@ -207,10 +182,10 @@ async def _is_known(asked: Awaitable[object]) -> bool:
     return True
 
 
-def _result(told: EventResult, known: Contradictions, within: str) -> Result:
+def _result(told: Response, known: Contradictions, within: str) -> Result:
     if told.refused is not None:
         return _refused(Refused.poison(told.refused, within))
-    status = HTTPStatus.OK if told.decision is not None else HTTPStatus.ACCEPTED
+    status = HTTPStatus.ACCEPTED if told.decision is None else HTTPStatus.OK
     return Result(status=status, outcome=outcome_of(told, known))
 
 

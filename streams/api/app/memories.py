@@ -5,7 +5,6 @@ from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import FastAPI, Query, Request, Response
-from pydantic import ValidationError
 
 from schemas.base import MemoryName, Record
 from streams.api.app.desk import Desk
@@ -15,28 +14,27 @@ from streams.api.app.records import (
     Batch,
     Block,
     Changes,
-    Correction,
     Forgotten,
     Found,
-    Fresh,
     Life,
     Listed,
     Memories,
     Noted,
     OneScope,
-    Outcome,
     Rating,
     Recall,
     Results,
     Retiring,
     Search,
     Telling,
-    correcting,
     version_told,
 )
-from streams.memory.app.lifecycle import require_news
-from streams.memory.app.queueing import EventResult
+from streams.forget.app.forgetting import ForgetTarget
+from streams.memory.app.lifecycle import require_block
+from streams.memory.app.outcomes import Outcome
+from streams.memory.app.writing import Correction, Fresh
 from streams.recall.app.loading import Given, Grouping, UnknownMemory
+from streams.store.app.client import Response as Decided
 from streams.store.app.conflicts import KeptMemory
 
 _ONE = "/v1/memories/{memory_id}"
@@ -100,6 +98,7 @@ def _add_reading(app: FastAPI, desk: Desk) -> None:
         """Return the memories that an agent needs, as a block for its prompt."""
         desk.permit(request, "read", asked.scope, "scope")
         block, hint = await life.recall(asked, desk.readable(request))
+        require_block(block, asked.budget)
         return Block.model_validate({**block.as_json(), "hint": hint})
 
     @app.post(
@@ -154,13 +153,8 @@ def _add_one(app: FastAPI, desk: Desk) -> None:
         one replaces it. To reverse the change, undo the first of the decisions.
         """
         memory = await desk.memory(request, "write", memory_id, scope)
-        require_news(memory, correction.text, correction.model_fields_set - {"text"})
-        try:
-            fresh = correcting(memory, correction, await life.addressing(memory), life.clock.now())
-        except ValidationError as error:
-            raise Refused.invalid(error, "body") from error
-        event = desk.event(request, fresh)
-        changes = await _all(desk, await life.update(memory, event, desk.author(request)), response)
+        told = await life.update(memory, correction, lambda: desk.author(request))
+        changes = await _all(desk, told, response)
         if len(changes.decisions) == 1:
             return changes
         first, second = changes.decisions  # the second made the change that the first was refused
@@ -247,11 +241,11 @@ def _add_changing(app: FastAPI, desk: Desk) -> None:
         memory_id: MemoryName, request: Request, noted: Noted | None = None, scope: OneScope = None
     ) -> Forgotten:
         """Forget a memory and all that it stands for. This cannot be undone."""
-        memory = await desk.any_memory(request, "write", memory_id, scope)
+        memory = await desk.memory(request, "write", memory_id, scope, forgotten=True)
         note = (noted or Noted()).note
-        done = await life.forget(memory.id, desk.author(request), note)
+        done = await life.forget(ForgetTarget(memory=memory.id), desk.author(request), note)
         return Forgotten(
-            decisions=await desk.outcomes(done.told),
+            decisions=await life.outcomes(done.responses),
             memory_ids=done.memory_ids,
             decided_again=done.decided_again,
             records=done.records,
@@ -263,8 +257,8 @@ def _accepted(model: type[Record]) -> Described:
     return {HTTPStatus.ACCEPTED: {"model": model, "description": "Not decided yet"}}
 
 
-async def _all(desk: Desk, told: Sequence[EventResult], response: Response) -> Changes:
+async def _all(desk: Desk, told: Sequence[Decided], response: Response) -> Changes:
     """Return the outcomes of events, with status 202 if one is not decided yet."""
     if any(one.refused is None and one.decision is None for one in told):
         response.status_code = HTTPStatus.ACCEPTED
-    return Changes(decisions=await desk.outcomes(told))
+    return Changes(decisions=await desk.life.outcomes(told))

@@ -15,9 +15,10 @@ from starlette.exceptions import HTTPException
 from schemas.codec import complaint, plain
 from streams.api.app.access import Grant, Right
 from streams.api.app.records import Problem
-from streams.memory.app.lifecycle import DeclinedRequest, DeclineReason
+from streams.memory.app.lifecycle import refusal
 from streams.memory.app.problems import dotted
 from streams.model.ports import Fatal, Poison, Transient
+from streams.store.app.failures import DeclinedRequest, DeclineReason
 
 Log = Callable[..., object]
 """Takes a level, a line and its fields, like `log` of structlog's loggers."""
@@ -105,12 +106,12 @@ class Refused(Exception):
 
     @classmethod
     def poison(cls, poison: Poison, within: str = "") -> "Refused":
-        """Return a refusal that says why an event can never be decided on."""
-        field = ".".join(part for part in (within, poison.field) if part) or "body"
-        is_reused = poison.field == "event_id"
-        status = HTTPStatus.CONFLICT if is_reused else HTTPStatus.UNPROCESSABLE_ENTITY
-        said = f"{poison}".removeprefix(f"{poison.field} ")
-        return cls(status, f"{field} {said}", field=field)
+        """Return a refusal that says why an event can never be decided on.
+
+        `within` is its place in the body.
+        """
+        whole = None if poison.field else "body"
+        return cls.declined(refusal(poison, within or whole))
 
 
 Answer: TypeAlias = Callable[[Request, Refused], Response]

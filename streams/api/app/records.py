@@ -1,8 +1,6 @@
 """The requests and answers of the API."""
 
-from collections.abc import Mapping
-from datetime import datetime
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import ConfigDict, Field, JsonValue, SkipValidation, model_validator
 
@@ -11,42 +9,28 @@ from schemas.base import (
     DecisionId,
     EventId,
     EventName,
-    FewLabels,
-    Label,
     MemoryId,
     MemoryName,
-    Metadata,
     Moment,
     Record,
     Scope,
     ScopeName,
-    Text,
-    Unit,
 )
-from schemas.codec import EVENT
 from schemas.decisions import Compared, Decision, Marker
-from schemas.events import Ended, Remember
-from schemas.memories import Memory, Persistence
+from schemas.events import Ended
+from schemas.memories import Memory
 from schemas.outcomes import Review
-from streams.changes.app.updating import told_after
-from streams.changes.core.history import MemoryVersion
-from streams.inspect.app import told, told_version
-from streams.memory.app.queueing import BATCH_EVENTS, EventResult
-from streams.model.identity import said_event_id
-from streams.model.observed import is_ahead
-from streams.model.ports import Poison
+from streams.changes.core.history import MemoryVersion, differences, said_by
+from streams.memory.app.outcomes import Outcome, facts
+from streams.memory.app.queueing import BATCH_EVENTS
+from streams.memory.app.writing import Fresh
 from streams.model.scope import lies_in
 from streams.recall.app.loading import SearchRequest, SearchResult
 from streams.recall.app.recalling import RecallRequest
-from streams.stage.core.explain import DECIDED_BEFORE, NOTHING_CHANGED
-from streams.stage.core.ledger import touched
+from streams.stage.core.explain import why
 from streams.stage.core.reviewing import ReviewQuestion, State
-from streams.stage.flow.dead_letters import oversized
 from streams.store.app.client import is_again
-from streams.store.app.conflicts import Contradicted, Contradictions, KeptMemory
-
-REPEATED = (DECIDED_BEFORE, NOTHING_CHANGED)
-"""Why nothing was decided on an event that came again, and the effect, in words."""
+from streams.store.app.conflicts import Contradictions, KeptMemory
 
 LISTED = 100
 LISTED_MAX = 1_000
@@ -68,18 +52,6 @@ OneScope = Annotated[
 ]
 
 
-class Fresh(Remember):
-    """A new memory. `event_id` defaults to a new id, `occurred_at` to now.
-
-    Sent again with its id, it is ignored. The other fields are those of the event `remember`.
-    """
-
-    model_config = ConfigDict(json_schema_extra=None)
-
-    event_id: EventName | None = None  # pyright: ignore[reportIncompatibleVariableOverride] - until it is an event
-    occurred_at: Moment | None = None  # pyright: ignore[reportIncompatibleVariableOverride] - until it is an event
-
-
 _Several: TypeAlias = Annotated[
     tuple[SkipValidation[Fresh], ...], Field(min_length=1, max_length=BATCH_EVENTS)
 ]
@@ -95,29 +67,6 @@ class Batch(Record):
     """Many new memories, each handled by itself."""
 
     memories: _Several
-
-
-class Correction(Record):
-    """The new text of a memory; an omitted field keeps its value."""
-
-    text: Text
-    event_id: EventName | None = None
-    occurred_at: Moment | None = None
-    source: Label | None = None
-    title: Label | None = None
-    category: Label | None = None
-    importance: Unit | None = None
-    confidence: Unit | None = None
-    tags: FewLabels | None = None
-    entities: FewLabels | None = None
-    persistence: Persistence | None = None
-    valid_from: Moment | None = None
-    valid_until: Moment | None = None
-    metadata: Annotated[Metadata, Field(max_length=256)] | None = None
-    status: Literal["active", "tentative"] | None = None
-    turn: Count | None = None
-    session: Label | None = None
-    pinned: bool | None = None
 
 
 class Search(SearchRequest):
@@ -221,31 +170,6 @@ class ListedQuestions(Record):
 
     scope: Scope | None = None
     every: bool = False
-
-
-class Outcome(Record):
-    """What was decided on an event; `effect` and `why` say in words what was done, and why.
-
-    `memory_id` is the memory that stands for it now, `memory_text` its text, `changed` are all that
-    it changed. `refused` are memories that it named and may not change, `contradicts` those that it
-    was found to contradict, replaced or not, `reviews` the questions put to a person. `repeated`:
-    it came before, and was decided then. Beside a cluster, where its services have not decided in
-    time, only scope and ids are there.
-    """
-
-    event_id: EventId
-    scope: Scope
-    decision_id: DecisionId | None = None
-    kind: str | None = None
-    effect: str | None = None
-    why: str | None = None
-    memory_id: MemoryId | None = None
-    memory_text: str | None = None
-    changed: tuple[MemoryId, ...] = ()
-    refused: tuple[str, ...] = ()
-    contradicts: tuple[Contradicted, ...] = ()
-    reviews: tuple[str, ...] = ()
-    repeated: bool = False
 
 
 class Problem(Record):
@@ -400,58 +324,6 @@ class QuestionsTold(Record):
     reviews: tuple[QuestionTold, ...]
 
 
-def event_of(fresh: Fresh, author: str, now: datetime) -> Remember | Poison:
-    """Return `fresh` as an event, or why it is invalid.
-
-    A memory without a name is named after its event: an update keeps the id of a named one.
-    """
-    at = fresh.occurred_at or now
-    if is_ahead(at, now):
-        said = f"is {at:%Y-%m-%d %H:%M:%S} UTC, in the future; set the clock right, or leave it out"
-        return Poison(said, "occurred_at")
-    identity = fresh.event_id or said_event_id(fresh.scope, author, at, fresh.text)
-    name = fresh.memory_id if "memory_id" in fresh.model_fields_set else identity
-    given = {**dict(fresh), "event_id": identity, "occurred_at": at, "memory_id": name}
-    event = Remember.model_validate(given)
-    return oversized(EVENT.encode(event)) or event
-
-
-def correcting(
-    memory: Memory, correction: Correction, address: Mapping[str, object], now: datetime
-) -> Fresh:
-    """Return the correction of a memory, which `address` names; fields that it omits stay."""
-    kept = (Correction.model_fields.keys() & Memory.model_fields.keys()) - {"status"}
-    values = {name: getattr(memory, name) for name in kept}
-    values["occurred_at"] = told_after(memory, now)
-    values |= correction.model_dump(exclude_none=True)
-    return Fresh.model_validate({**values, "scope": memory.scope, **address})
-
-
-def outcome_of(result: EventResult, known: Contradictions) -> Outcome:
-    """Return the outcome of an event; `known` has what its decision found contradicted."""
-    named = {"event_id": result.event.event_id, "scope": result.event.scope}
-    if result.decision is None:
-        return Outcome.model_validate(named)
-    return Outcome(**named, repeated=result.repeated, **_facts(result.decision, known))
-
-
-def _facts(decision: Decision, known: Contradictions) -> dict[str, Any]:
-    evidence = None if isinstance(decision, Marker) else decision.evidence
-    said = told(decision)
-    return {
-        "decision_id": decision.decision_id,
-        "kind": decision.kind,
-        "effect": said.effect,
-        "why": said.why,
-        "memory_id": None if said.memory is None else said.memory.id,
-        "memory_text": None if said.memory is None else said.memory.text,
-        "changed": tuple(touched(decision)),
-        "refused": () if evidence is None else evidence.refused,
-        "contradicts": known.get(decision.decision_id, ()),
-        "reviews": () if evidence is None else evidence.reviews,
-    }
-
-
 def decided(decision: Decision, scope: Scope, known: Contradictions) -> Decided:
     """Return a decision on a scope; `known` is as for `outcome_of`."""
     event = None if isinstance(decision, Marker) else decision.event
@@ -462,7 +334,7 @@ def decided(decision: Decision, scope: Scope, known: Contradictions) -> Decided:
         occurred_at=None if event is None else event.occurred_at,
         text=None if event is None else event.text,
         repeated=is_again(decision),
-        **_facts(decision, known),
+        **facts(decision, known),
     )
 
 
@@ -472,17 +344,17 @@ def explained(told: Decided, decision: Decision, story: list[str]) -> Explained:
 
 
 def version_told(version: MemoryVersion) -> VersionTold:
-    decision, said = version.decision, told_version(version)
+    decision = version.decision
     return VersionTold(
         version=version.memory.version,
         occurred_at=decision.event.occurred_at,
         decision_id=decision.decision_id,
         event_id=decision.event.event_id,
         kind=decision.kind,
-        why=said.why,
-        by=said.by,
+        why=why(decision),
+        by=said_by(decision.event) or None,
         undone_by=version.undone_by,
-        differences=tuple(said.differences),
+        differences=tuple(differences(version)),
         text=version.memory.text,
         memory=version.memory,
     )

@@ -1,6 +1,6 @@
 """How an event gives a live memory a new text: by its name, by superseding it, or by an answer."""
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Literal
 
@@ -18,7 +18,7 @@ from streams.model.identity import (
 )
 from streams.model.observed import believed
 from streams.model.ports import Index
-from streams.store.app.client import Client, Response, decisions_of
+from streams.store.app.client import Client, Response
 from streams.store.app.failures import UsageError
 from streams.store.app.reading import StoreReader
 
@@ -48,29 +48,35 @@ async def renewed(
     That takes an answer where the policy lets no event supersede, and where another memory has the
     words already. `author` names who gives it.
     """
-    responses = await client.submit([said])
-    answers = await settling(client.index, said, memory, decisions_of(responses), author)
-    return [*responses, *(await client.submit(answers) if answers else ())]
+    [response] = await client.submit([said])
+    answer = (
+        None
+        if response.refused
+        else await _settling(client, said, response.decision, memory, author)
+    )
+    return [response, *(await client.submit([answer]) if answer else ())]
 
 
-async def settling(
-    index: Callable[[], Awaitable[Index]],
+async def _settling(
+    client: Client,
     said: Remember,
+    decision: Decision | None,
     memory: Memory,
-    decided: Sequence[Decision],
     author: Callable[[], str],
-) -> list[Answer]:
-    """Return the answers after which an updated memory does not stand beside another one."""
-    match decided:
-        case [Insert()]:
-            return [stands(said, memory, author())]
-        case [Reinforce(memory=known)] if known.id != memory.id:
-            return [stands(said, memory, author(), known)]
-        case [Replace(memory=after)] if after.id == memory.id:
-            twin = await _twin(await index(), after)
-            return [] if twin is None else [_joins(said, after, twin, author())]
+) -> Answer | None:
+    """Return the answer after which an updated memory does not stand beside another one."""
+    match decision:
+        case None if said.supersedes:  # it is queued behind the event, and too late if needless
+            return _stands(said, memory, author())
+        case Insert():
+            return _stands(said, memory, author())
+        case Reinforce(memory=known) if known.id != memory.id:
+            return _stands(said, memory, author(), known)
+        case Replace(memory=after) if after.id == memory.id:
+            twin = await _twin(await client.index(), after)
+            return None if twin is None else _joins(said, after, twin, author())
         case _:
-            return []
+            return None
 
 
 async def _twin(index: Index, memory: Memory) -> Memory | None:
@@ -112,7 +118,7 @@ async def _name(reader: StoreReader, memory: Memory) -> str | None:
     return None
 
 
-def stands(event: Remember, memory: Memory, author: str, known: Memory | None = None) -> Answer:
+def _stands(event: Remember, memory: Memory, author: str, known: Memory | None = None) -> Answer:
     """Return the answer that a new memory stands in place of an older one.
 
     The new one is what the event made, or the memory that was known to say the same.

@@ -6,6 +6,7 @@ No record is decoded before the assignee gets it: a parser that raises would los
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, TypeAlias, cast
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, ConsumerRecord, TopicPartition
@@ -17,7 +18,7 @@ from faststream.kafka.schemas import Topic
 
 from streams.log.kafka.connection import Connection, bounded
 from streams.log.kafka.log import KafkaLog, record_of
-from streams.model.ports import Assignee, Fatal
+from streams.model.ports import Assignee, Fatal, LogRecord
 
 _GRACE_SECONDS = 2.0
 """The current batch has already ended; this covers the little that follows it."""
@@ -94,7 +95,12 @@ class Membership:
 
 
 class Subscription:
-    """Implements ports.GroupMember: one group's member, subscribed to one topic."""
+    """Implements ports.GroupMember: one group's member, subscribed to one topic.
+
+    Each partition's records are delivered by a task of their own, one batch after the other: a
+    partition waits for no other, and what comes during its batch is its next one. Up to
+    `records_max` may wait before no more are fetched.
+    """
 
     def __init__(self, of: Membership, topic: str, group: str, records_max: int) -> None:
         connection, fetching = of.connection, of.fetching
@@ -103,6 +109,10 @@ class Subscription:
         self._topic = topic
         self._group = group
         self._assignee: Assignee | None = None
+        self._records_max = records_max
+        self._waiting: dict[int, list[LogRecord]] = {}
+        self._deliveries: dict[int, asyncio.Task[None]] = {}
+        self._taken = asyncio.Event()
         self._subscriber = of.broker.subscriber(
             Topic(connection.named(topic), declare=False),
             batch=True,
@@ -162,6 +172,8 @@ class Subscription:
         )
 
     def pause(self, partition: int) -> None:
+        self._waiting.pop(partition, None)
+        self._taken.set()
         place = self._connection.place(self._topic, partition)
         if place in self._consumer.assignment():
             self._consumer.pause(place)
@@ -211,8 +223,30 @@ class Subscription:
         )
 
     async def _handle(self, message: KafkaMessage) -> None:
+        """Pass the fetched records on; return when more may be fetched."""
         batch = cast("Raw", message.raw_message)
-        await self.assignee.handle([record_of(record, self._topic) for record in batch])
+        records = (record_of(record, self._topic) for record in batch)
+        for partition, some in groupby(records, key=lambda record: record.partition):
+            self._waiting.setdefault(partition, []).extend(some)
+            if partition not in self._deliveries:
+                task = asyncio.create_task(self._deliver(partition))
+                self._deliveries[partition] = task
+        while sum(map(len, self._waiting.values())) >= self._records_max:
+            self._taken.clear()
+            await self._taken.wait()
+
+    async def _deliver(self, partition: int) -> None:
+        """Deliver a partition's records until none wait."""
+        while waiting := self._waiting.pop(partition, None):
+            batch, later = waiting[: self._records_max], waiting[self._records_max :]
+            if later:
+                self._waiting[partition] = later
+            self._taken.set()
+            try:
+                await self.assignee.handle(batch)
+            except Exception as error:  # noqa: BLE001 - a mistake of ours, and no reason to stop
+                self._loops.error = error
+        del self._deliveries[partition]
 
 
 class _Loops:

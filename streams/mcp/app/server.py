@@ -50,7 +50,7 @@ _INSTRUCTIONS = (
 
 async def over_stdio(settings: Settings, scope: ScopeName | None, log: Log) -> None:
     """Serve the store to the one client at standard input and output, until that ends."""
-    store = await open_memories(LogTarget.of_store(settings), *_lines(log))
+    store = await _opened(settings, log)
     try:
         server = described(store, settings, scope, log)
         async with stdio_server() as (read, write):
@@ -70,7 +70,7 @@ async def over_http(
     access = load(settings.api.tokens) if asks else None
     async with AsyncExitStack() as stack:
         stop = stack.enter_context(stop_signal())
-        store = await open_memories(LogTarget.of_store(settings), *_lines(log))
+        store = await _opened(settings, log)
         stack.push_async_callback(store.close)
         server = described(store, settings, scope, log, guarded=access is not None)
         app = server.streamable_http_app(
@@ -81,6 +81,11 @@ async def over_http(
         log(logging.INFO, f"MCP on port {await stack.enter_async_context(served)}, path {PATH}")
         await stop
         log(logging.INFO, "stopping")
+
+
+async def _opened(settings: Settings, log: Log) -> MemoryStore:
+    report, note = partial(log, logging.INFO), partial(log, logging.WARNING)
+    return await open_memories(LogTarget.of_store(settings), report, note, place="your scopes")
 
 
 def described(
@@ -173,11 +178,6 @@ def _answered(answer: Answer) -> CallToolResult:
         content=[TextContent(text=answer.model_dump_json())],
         structured_content=answer.model_dump(mode="json"),
     )
-
-
-def _lines(log: Log) -> tuple[Callable[[str], None], Callable[[str], None]]:
-    """Return what logs progress, and what logs that something is waited for."""
-    return partial(log, logging.INFO), partial(log, logging.WARNING)
 
 
 def _failed(error: Exception, log: Log) -> CallToolResult:

@@ -1,7 +1,6 @@
 """The tools over a store: what each does and answers, in words that a model understands."""
 
-from collections.abc import Awaitable, Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -20,8 +19,9 @@ from schemas.base import (
 )
 from schemas.memories import Memory
 from streams.api.app.access import Right
-from streams.forget.app.forgetting import ForgetTarget, Wish
-from streams.inspect.app import ExplainedDecision, ExplainedVersion
+from streams.api.app.records import version_told
+from streams.changes.core.history import MemoryVersion
+from streams.forget.app.forgetting import ForgetTarget
 from streams.mcp.app.arguments import (
     Disputing,
     Explaining,
@@ -35,12 +35,16 @@ from streams.mcp.app.arguments import (
     Undoing,
     Updating,
 )
+from streams.memory.app.lifecycle import Lifecycle, require_block, scope_of
 from streams.memory.app.memory_store import MemoryStore
+from streams.memory.app.outcomes import Outcome
 from streams.memory.app.problems import first_problem
+from streams.memory.app.writing import Correction
 from streams.recall.app import loading, recalling
 from streams.recall.app.loading import ShownEntry
+from streams.store.app.client import Response
 from streams.store.app.conflicts import Conflict, Contradicted
-from streams.store.app.failures import UnknownId, UsageError
+from streams.store.app.failures import UsageError
 from streams.store.app.reading import only_in
 
 AUTHOR = "mcp"
@@ -163,38 +167,22 @@ class Call:
         if not self.may(right, scope):
             raise UsageError(f"scope: you may not {right} this scope")
 
-    async def memory_id(self, right: Right, asked: OfMemory) -> MemoryId:
-        """Return the memory that is meant, in the scopes of who calls. Raises UnknownId."""
-        return await self.meant(right, asked.memory_id, asked.scope)
+    async def memory(
+        self, life: Lifecycle, right: Right, asked: OfMemory, identity: str | None = None
+    ) -> Memory:
+        """Return the memory that is meant, or another of its scope, in the scopes of who calls."""
+        within = only_in(asked.scope, partial(self.may, right))
+        return await life.memory(identity or asked.memory_id, within)
 
-    async def meant(self, right: Right, identity: str, scope: ScopeName | None) -> MemoryId:
-        """Return the memory that an id means, in one scope if it is named, as `memory_id` does."""
-        with _of_caller(identity):
-            return await self.store.memory_id(identity, only_in(scope, partial(self.may, right)))
+    async def change(
+        self, asked: OfMemory, change: Callable[[Lifecycle, Memory], Awaitable[Sequence[Response]]]
+    ) -> Decided:
+        """Have a change of a memory decided on."""
 
-    async def decision_id(self, right: Right, identity: str) -> DecisionId:
-        """Return the decision that an id means in the scopes of who calls. Raises UnknownId."""
-        with _of_caller(identity):
-            return await self.store.decision_id(identity, partial(self.may, right))
+        async def changed(life: Lifecycle) -> Sequence[Response]:
+            return await change(life, await self.memory(life, "write", asked))
 
-    async def explained(self, asked: Explaining) -> list[str]:
-        """Explain what an id means in the scopes of who calls. Raises UnknownId."""
-        with _of_caller(asked.id):
-            within = only_in(asked.scope, partial(self.may, "read"))
-            return await self.store.explain(asked.id, within)
-
-    def wish(self, note: str) -> Wish:
-        return self.store.wish(self.author, note)
-
-
-@contextmanager
-def _of_caller(identity: str) -> Generator[None]:
-    """Say of what is not found only that the caller has none: not where it was looked for."""
-    try:
-        yield
-    except UnknownId:
-        said = f"nothing in your scopes has the id {identity}; search to see ids"
-        raise UnknownId(said) from None
+        return _decided((await self.store.change(changed))[-1])
 
 
 @dataclass(frozen=True)
@@ -247,24 +235,27 @@ async def _remember(call: Call, asked: Remembering) -> Decided:
 
 async def _recall(call: Call, asked: Recalling) -> str:
     call.require("read", asked.scope)
-    block, _ = await call.store.recall(recalling.RecallRequest.model_validate(asked.model_dump()))
-    if not block.text:
-        least = f"a block takes {block.tokens_min} tokens; give that or more"
-        raise UsageError(f"budget: is {asked.budget}, and {least}")
+    async with call.store.reading() as life:
+        block, _ = await life.recall(recalling.RecallRequest.model_validate(asked.model_dump()))
+    require_block(block, asked.budget)
     return block.text
 
 
 async def _search(call: Call, asked: Searching) -> Found:
     call.require("read", asked.scope)
-    found = await call.store.search(loading.SearchRequest.model_validate(asked.model_dump()))
+    wanted = loading.SearchRequest.model_validate(asked.model_dump())
+    async with call.store.reading() as life:
+        found = await life.loading.search(wanted)
     return Found(entries=tuple(map(_fact, found.entries)), degraded=found.degraded)
 
 
 async def _conflicts(call: Call, asked: Disputing) -> Disputes:
     call.require("read", asked.scope)
+    async with call.store.reading() as life:
+        memories, _ = await life.listed(asked.scope, retired=False)
     pairs = {
         tuple(sorted((_stated(memory), _statement(conflict)), key=_age))
-        for memory in await call.store.memories(asked.scope)
+        for memory in memories
         for conflict in memory.conflicts
     }
     found = [Dispute(newer=newer, older=older) for older, newer in pairs]
@@ -273,54 +264,65 @@ async def _conflicts(call: Call, asked: Disputing) -> Disputes:
 
 
 async def _explain(call: Call, asked: Explaining) -> Story:
-    return Story(story=tuple(await call.explained(asked)))
+    within = only_in(asked.scope, partial(call.may, "read"))
+    async with call.store.reading() as life:
+        return Story(story=tuple(await life.explain(asked.id, within)))
 
 
 async def _history(call: Call, asked: OfMemory) -> Life:
-    identity = await call.memory_id("read", asked)
-    return Life(versions=tuple(map(_version, await call.store.history(identity))))
+    async with call.store.reading() as life:
+        told = await life.history((await call.memory(life, "read", asked)).id)
+    return Life(versions=tuple(map(_version, told.versions)))
 
 
 async def _update(call: Call, asked: Updating) -> Decided:
-    identity = await call.memory_id("write", asked)
     said = asked.model_dump(exclude_none=True, exclude={"memory_id", "scope"})
-    return _decided(await call.store.update(identity, said))
+    correction = Correction.model_validate(said)
+
+    async def updated(life: Lifecycle, memory: Memory) -> Sequence[Response]:
+        return await life.update(memory, correction, lambda: call.author)
+
+    return await call.change(asked, updated)
 
 
 async def _retire(call: Call, asked: Retiring) -> Decided:
-    identity = await call.memory_id("write", asked)
-    return _decided(await call.store.retire(identity, call.wish(asked.note), asked.reason))
+    async def retired(life: Lifecycle, memory: Memory) -> Sequence[Response]:
+        return await life.retire(memory, call.author, asked.note, asked.reason)
+
+    return await call.change(asked, retired)
 
 
 async def _distinct(call: Call, asked: Telling) -> Decided:
-    one = await call.memory_id("write", asked)
-    other = await call.meant("write", asked.other_id, asked.scope)
-    return _decided(await call.store.distinct(one, other, call.wish(asked.note)))
+    async def kept_both(life: Lifecycle, memory: Memory) -> Sequence[Response]:
+        other = await call.memory(life, "write", asked, asked.other_id)
+        return await life.distinct(memory, other, call.author, asked.note)
+
+    return await call.change(asked, kept_both)
 
 
 async def _forget(call: Call, asked: Forgetting) -> Forgotten:
-    wanted = ForgetTarget(memory=await call.memory_id("write", asked))
-    forgot = await call.store.forget(wanted, call.wish(asked.note), later=False)
+    async with call.store.reading() as life:
+        wanted = ForgetTarget(memory=(await call.memory(life, "write", asked)).id)
+    forgot = await call.store.forget(wanted, call.author, asked.note, later=False)
     return Forgotten(memory_ids=forgot.memory_ids, decided_again=forgot.decided_again)
 
 
 async def _undo(call: Call, asked: Undoing) -> Decided:
-    identity = await call.decision_id("write", asked.decision_id)
-    first, *_ = await call.store.undo(identity, call.wish(asked.note))
+    async def undone(life: Lifecycle) -> Sequence[Response]:
+        decision = await life.decision(asked.decision_id, partial(call.may, "write"))
+        scope = scope_of(decision)
+        if scope is None or not call.may("write", scope):
+            raise life.unknown("decision", asked.decision_id)
+        return (await life.undo(decision.decision_id, call.author, asked.note)).responses
+
+    first, *_ = await call.store.change(undone)
     return _decided(first)
 
 
-def _decided(told: ExplainedDecision) -> Decided:
-    memory = told.memory
-    return Decided(
-        decision_id=told.decision.decision_id,
-        kind=told.decision.kind,
-        why=told.why,
-        effect=told.effect,
-        memory_id=None if memory is None else memory.id,
-        text=None if memory is None else memory.text,
-        contradicts=told.contradicts,
-    )
+def _decided(told: Outcome) -> Decided:
+    made = told.of_this_event()
+    named = {"text": made.memory_text, **dict(made)}
+    return Decided.model_validate({name: named[name] for name in Decided.model_fields})
 
 
 def _fact(entry: ShownEntry) -> Fact:
@@ -349,18 +351,9 @@ def _age(said: Statement) -> tuple[datetime, MemoryId]:
     return said.last_seen_at, said.memory_id
 
 
-def _version(told: ExplainedVersion) -> Version:
-    version = told.version
-    return Version(
-        version=version.memory.version,
-        text=version.memory.text,
-        occurred_at=version.decision.event.occurred_at,
-        kind=version.decision.kind,
-        why=told.why,
-        by=told.by,
-        decision_id=version.decision.decision_id,
-        undone_by=version.undone_by,
-    )
+def _version(version: MemoryVersion) -> Version:
+    told = dict(version_told(version))
+    return Version.model_validate({name: told[name] for name in Version.model_fields})
 
 
 TOOLS = {

@@ -1,44 +1,50 @@
-"""Every operation on memories, for servers: add, read, correct, undo, forget.
+"""Every operation on memories, for every surface: add, read, correct, undo, forget.
 
 Authorization is not checked here: the caller has checked the scope of each request.
 """
 
 import base64
 import binascii
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import Enum
 from typing import Literal, TypeVar
 
+from pydantic import ValidationError
+
 from schemas.base import DecisionId, MemoryId, ScopeName
-from schemas.decisions import Decision, Marker, Reinforce, Reject
+from schemas.decisions import Decision, Ignore, Marker, Reject
 from schemas.events import Ended, Event, Pin, Rate, Remember, Retire
 from schemas.memories import Memory, Standing
-from streams.changes.app.lineages import IncompleteUndo, MemoryLineage, history, planned
-from streams.changes.app.updating import addressing, says_already, settling, stands
+from streams.changes.app.lineages import IncompleteUndo, MemoryLineage, history, undo
+from streams.changes.app.updating import addressing, renewed, says_already
 from streams.changes.core.history import not_live
 from streams.forget.app.forgetting import (
-    ForgetPlans,
+    ForgetResponses,
     ForgetTarget,
     PlanningDependencies,
     UnknownTarget,
-    plans,
+    forget_with,
+    in_full,
 )
 from streams.inspect.app import explained, story
-from streams.memory.app.queueing import Deciding, EventResult
+from streams.memory.app.outcomes import Outcome, outcome_of
+from streams.memory.app.problems import first_problem
+from streams.memory.app.queueing import Deciding
+from streams.memory.app.writing import Correction, correcting, event_of
 from streams.model.identity import decision_id, memory_id
-from streams.model.ports import Clock, Unusable
+from streams.model.neighbours import StoredMemory
+from streams.model.ports import Clock, Poison, Unusable
 from streams.recall.app.loading import Loading, hint_of
 from streams.recall.app.recalling import SUGGESTED_FROM_MAX, RecallRequest, nothing, recalled
 from streams.recall.core.recall import CountTokens, PromptBlock
 from streams.reviews.app import answer_to, questions
 from streams.stage.core.decide import target_of
-from streams.stage.core.ledger import touched
+from streams.stage.core.explain import why
 from streams.stage.core.lineage import CannotUndo, UndoPlan, Wish
 from streams.stage.core.reviewing import ReviewQuestion
 from streams.stage.flow.decisions import CountedDecision
-from streams.store.app.client import is_out_of_date
+from streams.store.app.client import Client, Response, is_out_of_date, may_retry
 from streams.store.app.conflicts import (
     Contradictions,
     KeptMemory,
@@ -47,9 +53,10 @@ from streams.store.app.conflicts import (
     contradicted_by,
     kept,
 )
-from streams.store.app.failures import UsageError
+from streams.store.app.failures import DeclinedRequest, DeclineReason, UsageError
 from streams.store.app.reading import AmbiguousPrefix, StoreReader, everywhere
 from streams.store.app.requests import distinct, request
+from streams.store.core.conflicts import are_both_right
 
 _ID_LENGTH = 36
 """The characters of an id: a UUID."""
@@ -57,39 +64,12 @@ _ID_LENGTH = 36
 _Request = TypeVar("_Request", Pin, Rate, Retire)
 
 
-class DeclineReason(Enum):
-    """Why a request is declined."""
-
-    UNKNOWN = "unknown"
-    FORGOTTEN = "forgotten"
-    CONFLICT = "conflict"
-    UNFIT = "unfit"
-    NOT_HERE = "not-here"
-
-
-class DeclinedRequest(Exception):
-    """A declined request: one line that says why, and what to do instead."""
-
-    def __init__(self, why: DeclineReason, message: str, field: str | None = None) -> None:
-        """`field` names the field of the request at fault."""
-        super().__init__(message)
-        self.why = why
-        self.field = field
-
-
 @dataclass(frozen=True)
 class UndoResult:
-    """An undo and its decisions; no plan if only the rest of an earlier undo was decided on."""
+    """An undo and the responses; no plan if only the rest of an earlier undo was decided on."""
 
     plan: UndoPlan | None
-    told: Sequence[EventResult]
-
-
-@dataclass(frozen=True)
-class ForgetDecisions(ForgetPlans):
-    """The plans of forgetting, and their decisions."""
-
-    told: Sequence[EventResult]
+    responses: Sequence[Response]
 
 
 @dataclass(frozen=True)
@@ -97,8 +77,11 @@ class Lifecycle:
     """Carries out requests about memories. For one event loop.
 
     `reader` reads the log: a store's at once, that of a cluster from its beginning. It is None where
-    nothing is done that takes reading the log. `means` are to forget with; only the one who writes
-    a store has them at hand.
+    nothing is done that takes reading the log. `means` returns what to forget with, or is None where
+    that is not at hand. `place` is where memories are looked for, as the caller is told; `note`
+    receives a line when a request that came too late is made again.
+
+    Every method raises DeclinedRequest for what cannot be done.
     """
 
     loading: Loading
@@ -106,7 +89,9 @@ class Lifecycle:
     count: CountTokens
     clock: Clock
     reader: StoreReader | None = None
-    means: PlanningDependencies | None = None
+    means: Callable[[], PlanningDependencies] | None = None
+    place: str = "your scopes"
+    note: Callable[[str], None] = lambda _: None
 
     async def memory(
         self,
@@ -114,44 +99,53 @@ class Lifecycle:
         within: Callable[[ScopeName], bool] = everywhere,
         field: str = "memory_id",
     ) -> Memory:
-        """Return the memory that an id means, live or retired; a forgotten one has no text.
+        """Return the memory that an id means in the scopes `within`, live or retired.
 
-        Where the log is read, what is not a whole id is resolved in the scopes `within`, as
-        `StoreReader.memory_id` does.
+        `field` of the request names it.
+        """
+        memory = await self.any_memory(identity, within, field)
+        if not within(memory.scope):
+            raise self.unknown("memory", identity, field)
+        require_told(memory, field)
+        return memory
+
+    async def any_memory(
+        self, identity: str, within: Callable[[ScopeName], bool], field: str
+    ) -> Memory:
+        """Return the memory that an id means, if it is a whole id wherever its scope is.
+
+        Where the log is read, anything else is resolved in the scopes `within`, as
+        `StoreReader.memory_id` does. A forgotten memory has no text.
         """
         index, known = await self.loading.index(), MemoryId(identity)
         held = await index.get([known])
         if not held and self.reader is not None:
-            with _unambiguous(field):
+            with _declining(field):
                 known = await self.reader.memory_id(identity, within) or known
             held = await index.get([known])
         if not held and self.reader is None and len(identity) != _ID_LENGTH:
             said = f"no memory has the whole id {identity}; beside a cluster give the whole id"
             raise DeclinedRequest(DeclineReason.UNKNOWN, said, field)
         if not held:
-            raise unknown("memory", identity, field)
+            raise self.unknown("memory", identity, field)
         return held[known].memory
 
     async def kept(self, memory: Memory) -> KeptMemory:
         """Return a memory with what it is in conflict with."""
         return kept(memory, await conflicts_of(await self.loading.index(), [memory.id]))
 
-    async def contradicted(self, decisions: Iterable[Decision]) -> Contradictions:
-        """Return what decisions found contradicted."""
-        return await contradicted_by(self.loading.index, decisions)
-
     async def listed(
         self,
         scope: ScopeName | None,
-        limit: int,
-        after: str | None,
+        limit: int | None = None,
+        after: str | None = None,
         *,
         retired: bool,
         within: Callable[[ScopeName], bool] = everywhere,
     ) -> tuple[list[KeptMemory], str | None]:
         """Return a page of a scope's memories, oldest first; the next is behind `after`.
 
-        Without a scope, those of all scopes `within`.
+        Without a scope, those of all scopes `within`; without a limit, all of them.
         """
         start = None if after is None else _place_of(after)
         index = await self.loading.index()
@@ -166,42 +160,35 @@ class Lifecycle:
         self,
         scope: ScopeName,
         has: Callable[[ScopeName], bool],
-        named: Callable[[ScopeName], bool],
+        named: Callable[[ScopeName], bool] = everywhere,
     ) -> str | None:
         """Return what `hint_of` says where nothing was found."""
         return await hint_of(await self.loading.index(), scope, has, named, SUGGESTED_FROM_MAX)
 
     async def recall(
-        self, asked: RecallRequest, named: Callable[[ScopeName], bool]
+        self, asked: RecallRequest, named: Callable[[ScopeName], bool] = everywhere
     ) -> tuple[PromptBlock, str | None]:
         """Return a block for a prompt, and what `nothing` says of it."""
-        index = await self.loading.index()
-        try:
+        index, most = await self.loading.index(), SUGGESTED_FROM_MAX
+        with _declining("scope"):
             block = await recalled(index, asked, self.loading.vector_of, self.count)
-        except Unusable as error:
-            raise DeclinedRequest(DeclineReason.UNFIT, f"{error}", "scope") from error
-        if not block.text:
-            least = block.tokens_min
-            said = f"is {asked.budget}, and a block takes {least} tokens; give {least} or more"
-            raise DeclinedRequest(DeclineReason.UNFIT, said, "budget")
-        most = SUGGESTED_FROM_MAX
         return block, await nothing(index, block, asked, named=named, most=most)
 
     async def decision(
         self, identity: str, within: Callable[[ScopeName], bool] = everywhere
     ) -> Decision:
-        """Return the decision that an id means.
+        """Return the decision that an id means, if it is a whole id wherever its scope is.
 
-        What is not a whole id is resolved in the scopes `within`, as `StoreReader.decision_id` does.
+        Anything else is resolved in the scopes `within`, as `StoreReader.decision_id` does.
         """
         reader, known = self.past("explain a decision"), DecisionId(identity)
         found = await reader.on_events([known])
         if not found:
-            with _unambiguous("decision_id"):
+            with _declining("decision_id"):
                 known = await reader.decision_id(identity, within) or known
             found = await reader.on_events([known])
         if not found:
-            raise unknown("decision", identity)
+            raise self.unknown("decision", identity)
         return found[known]
 
     async def decisions(
@@ -213,6 +200,18 @@ class Lifecycle:
         part = found[:limit]
         return part, part[-1].position.offset if len(found) > limit else None
 
+    async def contradicted(self, decisions: Iterable[Decision]) -> Contradictions:
+        """Return what decisions found contradicted."""
+        return await contradicted_by(self.loading.index, decisions)
+
+    async def outcomes(self, responses: Sequence[Response]) -> tuple[Outcome, ...]:
+        """Return the outcomes of events, in order, if none is refused."""
+        for one in responses:
+            if one.refused is not None:
+                raise refusal(one.refused)
+        known = await self.contradicted(one.decision for one in responses if one.decision)
+        return tuple(outcome_of(one, known) for one in responses)
+
     async def story(self, decision: Decision) -> list[str]:
         """Tell a decision in plain words, line by line."""
         return await story(self.past("explain a decision"), decision)
@@ -222,17 +221,52 @@ class Lifecycle:
     ) -> list[str]:
         """Explain a decision, an event or a memory in the scopes `within`, line by line."""
         reader = self.past("explain a decision or a memory")
-        with _unambiguous("id"):
+        with _declining("id"):
             found = await reader.about(identity, within)
         if found is None:
-            raise unknown("decision, event or memory", identity)
+            raise self.unknown("decision, event or memory", identity)
         return await explained(reader, found)
 
     async def history(self, identity: MemoryId) -> MemoryLineage:
         """Return the life of a memory."""
         return await history(self.past("show a memory's history"), identity)
 
-    async def addressing(self, memory: Memory) -> dict[str, object]:
+    async def update(
+        self, memory: Memory, correction: Correction, author: Callable[[], str]
+    ) -> list[Response]:
+        """Give a memory a new text, without comparing the two; the last response settles it.
+
+        `author` names who asks, if an answer is needed so that one memory stands in the end.
+        """
+        async with self.deciding.alone() as client:
+            [now] = await _held(client, memory)
+            event = await self._corrected(now.memory, correction)
+            responses = await renewed(client, event, now.memory, author)
+        if is_out_of_date(responses[-1].decision):
+            raise _changed(memory)
+        return responses
+
+    async def _corrected(self, memory: Memory, correction: Correction) -> Remember:
+        """Return the event that corrects a memory; the one that did so already may come again."""
+        now, address = self.clock.now(), await self._address(memory)
+        try:
+            fresh = correcting(memory, correction, address, now)
+        except ValidationError as error:
+            field, said = first_problem(error, "is not a field of a memory")
+            message = f"{field}: {said}" if field else said
+            raise DeclinedRequest(DeclineReason.UNFIT, message, field or None) from None
+        event = event_of(fresh, memory.id, now)
+        if isinstance(event, Poison):
+            raise refusal(event)
+        made = memory_id(decision_id(event.scope, event.event_id))
+        if memory.superseded is None or memory.superseded.by != made:
+            require_free(memory)
+        if same := says_already(memory, event.text, correction.model_fields_set - {"text"}):
+            said = f"text: {same}; nothing was changed"
+            raise DeclinedRequest(DeclineReason.CONFLICT, said, "text")
+        return event
+
+    async def _address(self, memory: Memory) -> Mapping[str, object]:
         """Return the fields by which an event gives a memory a new text.
 
         Where the log is not read, its name is not known, and a new memory takes its place.
@@ -241,111 +275,121 @@ class Lifecycle:
             return {"memory_id": None, "supersedes": (memory.id,)}
         return await addressing(self.reader, memory)
 
-    async def update(self, memory: Memory, event: Remember, author: str) -> list[EventResult]:
-        """Give a memory the text of an event that addresses it, without comparing the two.
-
-        An event supersedes a memory that has no name; for policies under which it may not, an
-        answer says that the new memory stands.
-        """
-        if event.memory_id is not None:
-            return await self._rename(memory, event, author)
-        made = memory_id(decision_id(event.scope, event.event_id))
-        if memory.superseded is None or memory.superseded.by != made:  # else it is a retry
-            require_free(memory)
-        first, second = await self.deciding.decide([event, stands(event, memory, author)])
-        decision = first.decision
-        if first.refused or isinstance(decision, Marker) or _changes(decision, memory):
-            return [first]
-        if isinstance(decision, Reinforce) and decision.memory.id != made:  # the text is known
-            answer = stands(event, memory, author, decision.memory)
-            [second] = await self.deciding.decide([answer])
-        if second.decision is not None and not _changes(second.decision, memory):
-            raise changed(memory.id)
-        return [first, second]
-
-    async def _rename(self, memory: Memory, event: Remember, author: str) -> list[EventResult]:
-        require_free(memory)
-        [told] = await self.deciding.decide([event])
-        decided = [] if told.decision is None else [told.decision]
-        answers = await settling(self.loading.index, event, memory, decided, lambda: author)
-        return [told, *(await self.deciding.decide(answers) if answers else ())]
-
-    async def pin(
-        self, memory: Memory, author: str, note: str, *, pinned: bool
-    ) -> list[EventResult]:
+    async def pin(self, memory: Memory, author: str, note: str, *, pinned: bool) -> list[Response]:
         """Pin or unpin a memory: a pinned one is not merged, replaced or ended."""
-        require_live(memory)
-        return await self._ask(Pin, memory, author, note, memory_id=memory.id, pinned=pinned)
 
-    async def retire(
-        self, memory: Memory, author: str, note: str, reason: Ended
-    ) -> list[EventResult]:
+        def ask(now: StoredMemory) -> Event:
+            require_live(now.memory)
+            if self._is_level and now.memory.pinned == pinned:
+                how = "is pinned already" if pinned else "is not pinned"
+                raise _in_vain(f"memory {memory.id} {how}")
+            return _asked(Pin, now.memory, author, note, memory_id=memory.id, pinned=pinned)
+
+        return await self._ask(ask, memory)
+
+    async def retire(self, memory: Memory, author: str, note: str, reason: Ended) -> list[Response]:
         """Retire a memory without a successor."""
-        require_free(memory)
-        targets = (target_of(memory),)
-        return await self._ask(Retire, memory, author, note, memories=targets, reason=reason)
+
+        def ask(now: StoredMemory) -> Event:
+            require_free(now.memory)
+            targets = (target_of(now.memory),)
+            return _asked(Retire, now.memory, author, note, memories=targets, reason=reason)
+
+        return await self._ask(ask, memory)
 
     async def distinct(
         self, memory: Memory, other: Memory, author: str, note: str
-    ) -> list[EventResult]:
+    ) -> list[Response]:
         """Keep two live memories of a scope: both are right."""
-        require_live(memory)
-        require_live(other, "other_id")
-        try:
-            event = distinct(memory, other, author=author, note=note)
-        except UsageError as error:
-            raise DeclinedRequest(DeclineReason.UNFIT, f"{error}", error.field) from error
-        return await self._decided(event, memory)
+
+        def ask(one: StoredMemory, two: StoredMemory) -> Event:
+            require_live(one.memory)
+            require_live(two.memory, "other_id")
+            if self._is_level and memory.id != other.id and are_both_right(one, two):
+                raise _in_vain(f"memories {memory.id} and {other.id} are kept as distinct already")
+            return distinct(one.memory, two.memory, author=author, note=note)
+
+        return await self._ask(ask, memory, other)
 
     async def rate(
         self, memory: Memory, author: str, note: str, counts: Mapping[str, int]
-    ) -> list[EventResult]:
+    ) -> list[Response]:
         """Add to how often a memory was accessed, helpful or harmful."""
-        require_live(memory)
-        return await self._ask(Rate, memory, author, note, memory_id=memory.id, **counts)
 
-    async def undo(self, identity: DecisionId, author: str, note: str) -> UndoResult:
-        """Take a decision back, with what rests on it."""
-        reader = self.past("undo a decision")
-        async with self.deciding.alone() as decide:
+        def ask(now: StoredMemory) -> Event:
+            require_live(now.memory)
+            return _asked(Rate, now.memory, author, note, memory_id=memory.id, **counts)
+
+        return await self._ask(ask, memory)
+
+    @property
+    def _is_level(self) -> bool:
+        """Whether memories are read with all that was decided; else a request may be on its way."""
+        return self.reader is not None
+
+    async def _ask(self, ask: Callable[..., Event], *memories: Memory) -> list[Response]:
+        """Have a request about memories decided on; again if they change before its turn.
+
+        `ask` returns its event for the memories as they are now.
+        """
+        async with self.deciding.alone() as client:
+            while True:
+                with _declining("memory_id"):
+                    event = ask(*await _held(client, *memories))
+                responses = await client.submit([event])
+                if not may_retry(client, responses, self.note):
+                    break
+        if is_out_of_date(responses[0].decision):
+            raise _changed(memories[0])
+        return responses
+
+    async def undo(self, identity: str, author: str, note: str) -> UndoResult:
+        """Take a decision back, with what rests on it; again if memories change meanwhile."""
+        reader, wish = self.past("undo a decision"), Wish(author, self.clock.now(), note)
+        async with self.deciding.alone() as client:
             try:
-                plan = await planned(reader, identity, Wish(author, self.clock.now(), note))
+                with _declining("decision_id"):
+                    made = await undo(client, reader, identity, wish, self.note)
             except IncompleteUndo as cut:
-                return UndoResult(None, await decide(cut.events))
-            except CannotUndo as error:
-                raise DeclinedRequest(DeclineReason.CONFLICT, f"{error}", "decision_id") from error
-            if plan is None:
-                raise unknown("decision", identity)
-            told = await decide(plan.events)
-        if is_out_of_date(told[0].decision):
-            said = "its memories have changed meanwhile; ask again"
+                return UndoResult(None, await client.submit(cut.events))
+        if made is None:
+            raise self.unknown("decision", identity)
+        plan, responses = made
+        decision = responses[0].decision
+        if isinstance(decision, Ignore):
+            said = f"nothing was undone: {why(decision)}"
             raise DeclinedRequest(DeclineReason.CONFLICT, said, "decision_id")
-        return UndoResult(plan, told)
+        return UndoResult(plan, responses)
 
-    async def forget(self, identity: MemoryId, author: str, note: str) -> ForgetDecisions:
-        """Let nothing that is kept say any more what a memory said."""
-        past, means = self.past("forget a memory"), self.means
-        if means is None:
+    async def forget(self, wanted: ForgetTarget, author: str, note: str) -> ForgetResponses:
+        """Let nothing that is kept say any more what a memory, or those of a scope, said."""
+        past = self.past("forget a memory")
+        if self.means is None:
             raise _not_here("forget a memory")
-        wish, wanted = Wish(author, self.clock.now(), note), ForgetTarget(memory=identity)
-        async with self.deciding.alone() as decide:
-            try:
-                found = await plans(past.log, wanted, means, wish)
-            except UnknownTarget as error:
-                raise unknown("memory", identity) from error
-            asked: list[Event] = [one for plan in found for one in plan.requests]
-            return ForgetDecisions(found, await decide(asked))
+        means, wish = self.means(), Wish(author, self.clock.now(), note)
+        async with self.deciding.alone() as client:
+            with _declining("memory_id" if wanted.memory else "scope"):
+                meant = await in_full(wanted, past)
+                return await forget_with(client, past.log, means, meant, wish, self.note)
 
     async def questions(self) -> list[ReviewQuestion]:
         """Return every question to a person, the newest first."""
         return (await questions(self.past("list reviews"))).all()
 
+    async def question(self, identity: str) -> ReviewQuestion:
+        """Return a question to a person."""
+        every = {one.review.id: one for one in await self.questions()}
+        if identity not in every:
+            raise self.unknown("question", identity)
+        return every[identity]
+
     async def answer(
         self, question: ReviewQuestion, verdict: str, author: str, note: str
-    ) -> list[EventResult]:
+    ) -> list[Response]:
         """Settle a question."""
+        identity = question.review.id
         if not question.answerable:
-            said = f"question {question.review.id} is closed: {question.state}"
+            said = f"question {identity} is closed: {question.state}"
             raise DeclinedRequest(DeclineReason.CONFLICT, said, "review_id")
         event = answer_to(
             question.review,
@@ -355,19 +399,11 @@ class Lifecycle:
             clock=self.clock,
             reopened_by=question.reopened_by,
         )
-        return await self.deciding.decide([event])
-
-    async def _ask(
-        self, kind: type[_Request], memory: Memory, author: str, note: str, **fields: object
-    ) -> list[EventResult]:
-        event = request(kind, memory.scope, memory.id, author=author, note=note, **fields)
-        return await self._decided(event, memory)
-
-    async def _decided(self, event: Event, memory: Memory) -> list[EventResult]:
-        told = await self.deciding.decide([event])
-        if is_out_of_date(told[0].decision):
-            raise changed(memory.id)
-        return told
+        [response] = await self.deciding.decide([event])
+        if response.decision is not None and is_out_of_date(response.decision):
+            said = f"question {identity}: nothing was changed: {why(response.decision)}"
+            raise DeclinedRequest(DeclineReason.CONFLICT, said, "review_id")
+        return [response]
 
     def past(self, what: str) -> StoreReader:
         """Return the reader of the log, which `what` takes. Raises DeclinedRequest without one."""
@@ -375,13 +411,15 @@ class Lifecycle:
             raise _not_here(what)
         return self.reader
 
-
-def _not_here(what: str) -> DeclinedRequest:
-    return DeclinedRequest(
-        DeclineReason.NOT_HERE,
-        f"to {what} requires reading the cluster's log: use the command of memsieve with "
-        "--kafka, or serve the API on its own store with --store",
-    )
+    def unknown(
+        self,
+        what: Literal["memory", "decision", "question", "decision, event or memory"],
+        identity: str,
+        field: str | None = None,
+    ) -> DeclinedRequest:
+        """Return that nothing has an id; also used for what the caller may not see."""
+        said = f"no {what} in {self.place} has the id {identity}"
+        return DeclinedRequest(DeclineReason.UNKNOWN, said, field or _FIELDS[what])
 
 
 _FIELDS = {
@@ -392,32 +430,58 @@ _FIELDS = {
 }
 
 
-def unknown(
-    what: Literal["memory", "decision", "question", "decision, event or memory"],
-    identity: str,
-    field: str | None = None,
-) -> DeclinedRequest:
-    """Return that nothing has an id; also used for what the caller may not see."""
-    said = f"no {what} in your scopes has the id {identity}"
-    return DeclinedRequest(DeclineReason.UNKNOWN, said, field or _FIELDS[what])
+async def _held(client: Client, *memories: Memory) -> list[StoredMemory]:
+    """Return memories as they are now."""
+    held = await (await client.index()).get([one.id for one in memories])
+    return [held[one.id] for one in memories]
+
+
+def _asked(
+    kind: type[_Request], memory: Memory, author: str, note: str, **fields: object
+) -> _Request:
+    return request(kind, memory.scope, memory.id, author=author, note=note, **fields)
 
 
 @contextmanager
-def _unambiguous(field: str) -> Generator[None]:
-    """Decline a request whose id means several things."""
+def _declining(field: str) -> Generator[None]:
+    """Decline what cannot be done, and name the field of the request at fault."""
     try:
         yield
-    except AmbiguousPrefix as error:
+    except UnknownTarget as error:
+        raise DeclinedRequest(DeclineReason.UNKNOWN, f"{error}", field) from error
+    except IncompleteUndo:
+        raise
+    except CannotUndo as error:
+        raise DeclinedRequest(DeclineReason.CONFLICT, f"{error}", field) from error
+    except UsageError as error:
+        raise DeclinedRequest(DeclineReason.UNFIT, f"{error}", error.field or field) from error
+    except (AmbiguousPrefix, Unusable) as error:
         raise DeclinedRequest(DeclineReason.UNFIT, f"{error}", field) from error
 
 
-def changed(identity: MemoryId) -> DeclinedRequest:
-    """Return that a memory has changed since the request was made."""
+def refusal(poison: Poison, within: str | None = None) -> DeclinedRequest:
+    """Return why an event can never be decided on; `within` is where in the request it is."""
+    why = DeclineReason.CONFLICT if poison.field == "event_id" else DeclineReason.UNFIT
+    field = ".".join(part for part in (within, poison.field) if part) or None
+    said = f"{poison}".removeprefix(f"{poison.field} ")
+    return DeclinedRequest(why, f"{field or 'the event'} {said}", field)
+
+
+def _not_here(what: str) -> DeclinedRequest:
     return DeclinedRequest(
-        DeclineReason.CONFLICT,
-        f"memory {identity} has changed meanwhile; check it and ask again",
-        "memory_id",
+        DeclineReason.NOT_HERE,
+        f"to {what} requires reading the cluster's log: use the command of memsieve with "
+        "--kafka, or serve the API on its own store with --store",
     )
+
+
+def _changed(memory: Memory) -> DeclinedRequest:
+    said = f"memory {memory.id} has changed meanwhile; check it and ask again"
+    return DeclinedRequest(DeclineReason.CONFLICT, said, "memory_id")
+
+
+def _in_vain(said: str) -> DeclinedRequest:
+    return DeclinedRequest(DeclineReason.CONFLICT, f"{said}; nothing was changed", "memory_id")
 
 
 def is_forgotten(memory: Memory) -> bool:
@@ -443,16 +507,16 @@ def require_free(memory: Memory) -> None:
     """Raise DeclinedRequest if a memory is not live or is pinned."""
     require_live(memory)
     if memory.pinned:
-        raise DeclinedRequest(
-            DeclineReason.CONFLICT, f"memory {memory.id} is pinned; unpin it first", "memory_id"
-        )
+        said = f"memory {memory.id} is pinned; unpin it first"
+        raise DeclinedRequest(DeclineReason.CONFLICT, said, "memory_id")
 
 
-def require_news(memory: Memory, text: str, others: Collection[str]) -> None:
-    """Raise DeclinedRequest if an update would change nothing; `others` are its other fields."""
-    if same := says_already(memory, text, others):
-        said = f"text: {same}; nothing was changed"
-        raise DeclinedRequest(DeclineReason.CONFLICT, said, "text")
+def require_block(block: PromptBlock, budget: int) -> None:
+    """Raise DeclinedRequest if nothing fits into a budget of tokens."""
+    if not block.text:
+        least = block.tokens_min
+        said = f"budget: is {budget}, and a block takes {least} tokens; give {least} or more"
+        raise DeclinedRequest(DeclineReason.UNFIT, said, "budget")
 
 
 def scope_of(decision: Decision) -> ScopeName | None:
@@ -460,10 +524,6 @@ def scope_of(decision: Decision) -> ScopeName | None:
     if isinstance(decision, Reject):
         return None
     return decision.scope if isinstance(decision, Marker) else decision.event.scope
-
-
-def _changes(decision: Decision | None, memory: Memory) -> bool:
-    return decision is not None and memory.id in touched(decision)
 
 
 def _place(memory: Memory) -> tuple[str, str]:

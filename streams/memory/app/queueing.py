@@ -2,19 +2,20 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
-from schemas.decisions import Decision, Reject
+from schemas.decisions import Reject
 from schemas.events import Event
 from streams.dead_letters.app import why_set_aside
 from streams.model.identity import decision_id, event_key
-from streams.model.ports import Log, Poison, SearchableLog
+from streams.model.ports import Index, Log, Poison, SearchableLog
 from streams.stage.flow.decided import DecidedInLog
-from streams.store.app.client import Client, Response
+from streams.store.app.client import Client, Response, is_again
+from streams.store.app.reading import StoreReader
 
 BATCH_EVENTS = 256
 """Events per batch; later callers wait until the current batch is decided."""
@@ -24,37 +25,22 @@ _REUSED = Poison(
 )
 
 
-@dataclass(frozen=True)
-class EventResult:
-    """The result of an event: its decision, None if there is none yet, or why it is refused.
-
-    `repeated`: the event is a repetition, and the decision is the earlier one.
-    """
-
-    event: Event
-    decision: Decision | None = None
-    repeated: bool = False
-    refused: Poison | None = None
-
-
-Decide: TypeAlias = Callable[[Sequence[Event]], Awaitable[list[EventResult]]]
-
-
 class Deciding(Protocol):
-    """The port through which events become decisions."""
+    """The port through which events become decisions. Responses say why events are refused."""
 
-    async def decide(self, events: Sequence[Event]) -> list[EventResult]:
-        """Decide on events in order; return the result of each."""
+    async def decide(self, events: Sequence[Event]) -> list[Response]:
+        """Decide on events in order; return the response to each."""
         ...
 
-    async def publish(self, events: Sequence[Event]) -> list[EventResult]:
+    async def publish(self, events: Sequence[Event]) -> list[Response]:
         """Make events durable, to be decided on in order."""
         ...
 
-    def alone(self) -> AbstractAsyncContextManager[Decide]:
-        """Keep all other writers out of a store, so that what was read holds when it is decided on.
+    def alone(self) -> AbstractAsyncContextManager[Client]:
+        """Give the client of one request.
 
-        A cluster tells who came too late.
+        It keeps all other writers out of a store, so that what was read holds when it is decided
+        on. A cluster tells who came too late.
         """
         ...
 
@@ -70,15 +56,12 @@ class Queue:
 
         `masked`: texts are masked by the policy.
         """
-        self._client = client
-        self._log = log
-        self._masked = masked
-        self._decided = DecidedInLog(log)
+        self._client = _UniqueIds(client, log, masked=masked)
         self._waiting = deque[_Asked]()
         self._turn = asyncio.Lock()
         self._worker: asyncio.Task[None] | None = None
 
-    async def decide(self, events: Sequence[Event]) -> list[EventResult]:
+    async def decide(self, events: Sequence[Event]) -> list[Response]:
         asked = _Asked(events, asyncio.get_running_loop().create_future())
         self._waiting.append(asked)
         if self._worker is None or self._worker.done():
@@ -89,9 +72,9 @@ class Queue:
     publish = decide
 
     @asynccontextmanager
-    async def alone(self) -> AsyncGenerator[Decide]:
+    async def alone(self) -> AsyncGenerator[Client]:
         async with self._turn:
-            yield self._at_once
+            yield self._client
 
     async def close(self) -> None:
         """Finish what is queued."""
@@ -115,7 +98,8 @@ class Queue:
 
     async def _answer(self, batch: Sequence["_Asked"]) -> None:
         try:
-            told = iter(await self._at_once([event for one in batch for event in one.events]))
+            events = [event for one in batch for event in one.events]
+            told = iter(await self._client.submit(events))
         except Exception as error:  # noqa: BLE001 - every caller receives it, whatever it is
             for one in batch:
                 one.fail(error)
@@ -123,74 +107,112 @@ class Queue:
             for one in batch:
                 one.tell(list(islice(told, len(one.events))))
 
-    async def _at_once(self, events: Sequence[Event]) -> list[EventResult]:
-        reused = await self._reused(events)
-        fit = [event for at, event in enumerate(events) if at not in reused]
-        responses = iter(await self._client.submit(fit) if fit else [])
-        return [
-            EventResult(event, refused=_REUSED)
-            if at in reused
-            else await _told(self._log, next(responses))
-            for at, event in enumerate(events)
-        ]
-
-    async def _reused(self, events: Sequence[Event]) -> set[int]:
-        """Return the positions of events whose ids were used for other content.
-
-        The owner refuses them too, but with a dead letter; here the sender gets an answer. If a
-        policy masks texts this is left to the owner, because the log knows only the masked text.
-        """
-        if self._masked:
-            return set()
-        ids = [decision_id(event.scope, event.event_id) for event in events]
-        known = await self._decided.decided(list(dict.fromkeys(ids)))
-        keys = {identity: one.content for identity, one in known.items()}
-        of_events = zip(ids, map(event_key, events), strict=True)
-        return {
-            at
-            for at, (identity, key) in enumerate(of_events)
-            if keys.setdefault(identity, key) != key
-        }
-
 
 class Cluster:
     """Implements Deciding over a cluster: its services decide on events in turn."""
 
-    def __init__(self, client: Client, publisher: Client, log: Log) -> None:
-        """`client` waits for decisions, `publisher` does not; `log` is what the services write."""
+    def __init__(
+        self,
+        client: Callable[[], Client],
+        publisher: Client,
+        log: Log,
+        reader: StoreReader | None = None,
+    ) -> None:
+        """`client` returns one that waits for decisions, for a request; `publisher` does not wait.
+
+        `log` is what the services write; `reader` finds decisions in it that were made before.
+        """
         self._client = client
         self._publisher = publisher
         self._log = log
+        self._reader = reader
 
-    async def decide(self, events: Sequence[Event]) -> list[EventResult]:
-        responses = await self._client.submit(events)
-        return [await _told(self._log, one) for one in responses]
+    async def decide(self, events: Sequence[Event]) -> list[Response]:
+        async with self.alone() as client:
+            return await client.submit(events)
 
-    async def publish(self, events: Sequence[Event]) -> list[EventResult]:
-        return [EventResult(one.event) for one in await self._publisher.submit(events)]
+    async def publish(self, events: Sequence[Event]) -> list[Response]:
+        return await self._publisher.submit(events)
 
-    def alone(self) -> AbstractAsyncContextManager[Decide]:
-        return nullcontext(self.decide)
+    def alone(self) -> AbstractAsyncContextManager[Client]:
+        return nullcontext(_Explaining(self._client(), self._log, self._reader))
+
+
+class _Explaining:
+    """Implements Client over another one: it says why an event became a dead letter.
+
+    With a `reader` it finds the decision that a repeated event was given.
+    """
+
+    def __init__(self, client: Client, log: Log, reader: StoreReader | None = None) -> None:
+        self._client = client
+        self._log = log
+        self._reader = reader
+
+    @property
+    def attempts_left(self) -> int:
+        return self._client.attempts_left
+
+    async def index(self) -> Index:
+        return await self._client.index()
+
+    async def submit(self, events: Sequence[Event]) -> list[Response]:
+        responses = await self._client.submit(events) if events else []
+        return [await self._explained(one) for one in responses]
+
+    async def _explained(self, response: Response) -> Response:
+        own = response.own
+        if isinstance(own, Reject):
+            return replace(response, refused=await why_set_aside(self._log, own))
+        if is_again(own) and response.first is None and self._reader is not None:
+            found = await self._reader.on_events([own.decision_id])
+            return replace(response, first=found.get(own.decision_id))
+        return response
+
+
+class _UniqueIds(_Explaining):
+    """Refuses events of a store whose ids were used for other content.
+
+    The owner refuses them too, but with a dead letter; here the sender gets an answer. If a policy
+    masks texts this is left to the owner, because the log knows only the masked text.
+    """
+
+    def __init__(self, client: Client, log: SearchableLog, *, masked: bool) -> None:
+        super().__init__(client, log)
+        self._decided = None if masked else DecidedInLog(log)
+
+    async def submit(self, events: Sequence[Event]) -> list[Response]:
+        reused = set[int]() if self._decided is None else await _reused(events, self._decided)
+        fit = [event for at, event in enumerate(events) if at not in reused]
+        responses = iter(await super().submit(fit))
+        return [
+            Response(event, refused=_REUSED) if at in reused else next(responses)
+            for at, event in enumerate(events)
+        ]
+
+
+async def _reused(events: Sequence[Event], decided: DecidedInLog) -> set[int]:
+    """Return the positions of events whose ids were used for other content."""
+    ids = [decision_id(event.scope, event.event_id) for event in events]
+    known = await decided.decided(list(dict.fromkeys(ids)))
+    keys = {identity: one.content for identity, one in known.items()}
+    of_events = zip(ids, map(event_key, events), strict=True)
+    return {
+        at for at, (identity, key) in enumerate(of_events) if keys.setdefault(identity, key) != key
+    }
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """Events whose sender waits for the results."""
+    """Events whose sender waits for the responses."""
 
     events: Sequence[Event]
-    told: asyncio.Future[list[EventResult]]
+    told: asyncio.Future[list[Response]]
 
-    def tell(self, told: list[EventResult]) -> None:
+    def tell(self, told: list[Response]) -> None:
         if not self.told.done():  # else the caller was cancelled
             self.told.set_result(told)
 
     def fail(self, error: Exception) -> None:
         if not self.told.done():
             self.told.set_exception(error)
-
-
-async def _told(log: Log, response: Response) -> EventResult:
-    event, decision = response.event, response.decision
-    if isinstance(decision, Reject):
-        return EventResult(event, refused=await why_set_aside(log, decision))
-    return EventResult(event, decision, repeated=response.first is not None)

@@ -1,14 +1,12 @@
 """Search in a scope with one entry per fact, and the same grouping for any given memories."""
 
-import asyncio
 import hashlib
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
@@ -29,7 +27,6 @@ from streams.recall.flow import Bounds, CombiningOptions, Loader, ScopeSearch, V
 from streams.stage.core.consolidation import proposed
 from streams.stage.flow.judging import Judging
 from streams.store.app import embedding, policies, wiring
-from streams.store.app import settings as configuration
 from streams.store.app.conflicts import Conflict, Conflicts, told
 from streams.store.app.failures import UsageError
 from streams.store.app.product_settings import LoadSettings
@@ -38,9 +35,6 @@ from streams.store.app.reading import LogTarget, opened
 from streams.store.app.settings import InvalidSettings, Settings
 from streams.store.core.counts import number
 from streams.store.core.suggestions import alike, nothing_in
-
-SCOPE_ARGUMENT = "scope="
-"""How a program names a scope."""
 
 LIMIT = 10
 LIMIT_MAX = 100
@@ -274,11 +268,14 @@ async def live_scopes(index: Index) -> Counter[ScopeName]:
     return Counter([one.memory.scope async for one in index.scan() if one.memory.live])
 
 
-def only_scope(known: Mapping[ScopeName, int], named: str) -> ScopeName:
+async def only_scope(
+    scopes: Callable[[], Awaitable[Mapping[ScopeName, int]]], named: str = "scope="
+) -> ScopeName:
     """Return the only scope that has memories. Raises UsageError if there are several, or none.
 
-    `named` is what names a scope: an option, or an argument.
+    `scopes` counts the memories of each; `named` is the option or argument that names a scope.
     """
+    known = await scopes()
     if len(known) == 1:
         return next(iter(known))
     if not known:
@@ -341,35 +338,6 @@ def thorough(settings: Settings) -> Settings:
     """Return the settings for a one-off search: every pair of the results is judged."""
     load = settings.load.model_copy(update={"pairs_max": _EVERY_PAIR})
     return settings.model_copy(update={"load": load})
-
-
-def load(
-    scope: str | None,
-    query: str,
-    *,
-    store: Path | str | None = None,
-    **asked: Any,  # noqa: ANN401 - fields of SearchRequest
-) -> SearchResult:
-    """Search a scope of an embedded store, or the only one.
-
-    For scripts: it reads the log from its beginning, and blocks; for repeated searches keep a
-    Loading from `loading`. `asked` may hold the other fields of SearchRequest. Raises ValueError
-    for an invalid request, such as a scope with a wildcard.
-    """
-
-    def wanted(scope: str) -> SearchRequest:
-        return SearchRequest.model_validate({"scope": scope, "query": query, **asked})
-
-    named = None if scope is None else wanted(scope)
-    settings = thorough(configuration.load({} if store is None else {"store": store}))
-
-    async def once() -> SearchResult:
-        async with loading(LogTarget.of_store(settings)) as opened_:
-            return await opened_.search(
-                named or wanted(only_scope(await opened_.scopes(), SCOPE_ARGUMENT))
-            )
-
-    return asyncio.run(once())
 
 
 def hints(scope: ScopeName, result: SearchResult) -> list[Consolidate]:

@@ -1,11 +1,9 @@
 """Recall from a log: the block of memories of a scope for a prompt."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import Annotated, TypeAlias
 
 from pydantic import Field
@@ -17,7 +15,7 @@ from streams.model.embedding import Vector
 from streams.model.neighbours import StoredMemory
 from streams.model.ports import Embedder, Index, Log, Query, Unusable
 from streams.model.wordings import other_than_shown
-from streams.recall.app.loading import SCOPE_ARGUMENT, hint_of, live_scopes, only_scope
+from streams.recall.app.loading import hint_of, live_scopes
 from streams.recall.core.patterns import MEMORIES_MAX, SCOPES_MIN, alike
 from streams.recall.core.recall import (
     BUDGET,
@@ -36,7 +34,6 @@ from streams.recall.core.recall import (
     together,
 )
 from streams.stage.flow.takeover import require_model
-from streams.store.app import settings as configuration
 from streams.store.app import wiring
 from streams.store.app.embedding import settings_of
 from streams.store.app.projection import LogProjection
@@ -205,31 +202,3 @@ async def recalling(
             lambda: wiring.embedder(kept, report),
             wiring.token_counter(kept, report),
         )
-
-
-def recall(
-    scope: str | None,
-    *,
-    query: str | None = None,
-    store: Path | str | None = None,
-    budget: int = BUDGET,
-) -> str:
-    """Return the block of a scope of an embedded store, or of the only one, for a prompt.
-
-    For scripts: it reads the log from its beginning, and blocks. An agent that recalls at every
-    turn should keep a Recaller from `recalling`. Raises ValueError for an invalid request, such as
-    a scope with a wildcard.
-    """
-
-    def asked(scope: str) -> RecallRequest:
-        return RecallRequest.model_validate({"scope": scope, "query": query, "budget": budget})
-
-    named = None if scope is None else asked(scope)
-    settings = configuration.load({} if store is None else {"store": store})
-
-    async def once() -> str:
-        async with recalling(LogTarget.of_store(settings)) as recaller:
-            wanted = named or asked(only_scope(await recaller.scopes(), SCOPE_ARGUMENT))
-            return (await recaller.recall(wanted)).text
-
-    return asyncio.run(once())

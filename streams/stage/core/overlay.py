@@ -107,14 +107,17 @@ class _Rows:
             self._owners[row] = None
             self._stale += 1
 
-    def nearest(self, vector: Vector, limit: int, but: Collection[MemoryId]) -> list[MemoryId]:
-        """Return the nearest memories, ties included, except those in `but`; all if they are few."""
+    def nearest(
+        self, vector: Vector, limit: int, floor: float, but: Collection[MemoryId]
+    ) -> list[MemoryId]:
+        """Return the nearest memories from `floor` up, ties included, except those in `but`."""
         if not self._owners:
             return []
         scores = self._matrix[: len(self._owners)] @ vector
         found: dict[MemoryId, None] = {}
-        least = -np.inf
-        nearest_first: list[int] = np.argsort(-scores).tolist()
+        least = floor - NEAR_TIE
+        near = np.flatnonzero(scores >= least)
+        nearest_first: list[int] = near[np.argsort(-scores[near])].tolist()
         for row in nearest_first:
             if scores[row] < least:
                 break
@@ -186,7 +189,12 @@ class _Layer:
                 self._forget_content(key, identity)
 
     def nearest(
-        self, scope: ScopeName, vector: Vector, limit: int, but: Collection[MemoryId]
+        self,
+        scope: ScopeName,
+        vector: Vector,
+        limit: int,
+        floor: float,
+        but: Collection[MemoryId],
     ) -> list[StoredMemory]:
         """Return the scope's memories whose vectors here are nearest, as `_Rows.nearest` does."""
         memories = self.scopes.get(scope)
@@ -195,7 +203,7 @@ class _Layer:
         rows = self.rows.get(scope)
         if rows is None or rows.is_sparse:
             rows = self.rows[scope] = _Rows(memories)
-        found = (_live(memories[identity]) for identity in rows.nearest(vector, limit, but))
+        found = (_live(memories[identity]) for identity in rows.nearest(vector, limit, floor, but))
         return [one for one in found if one is not None]
 
     def _forget_content(self, key: ContentKey, identity: MemoryId) -> None:
@@ -381,9 +389,14 @@ class Fork:
         return min(live, key=lambda holder: holder.memory.id, default=None)
 
     def near(
-        self, scope: ScopeName, vector: Vector, hits: Sequence[StoredMemory], limit: int
+        self,
+        scope: ScopeName,
+        vector: Vector,
+        hits: Sequence[StoredMemory],
+        limit: int,
+        floor: float = -1.0,
     ) -> list[StoredMemory]:
-        """Combine the index's hits with memories that it does not know yet.
+        """Combine the index's hits with the nearest memories, from `floor` up, that it lacks.
 
         A memory that was not a hit may lack vectors here that only the index has (the shown text's,
         older variants'); the vectors known here nominate it.
@@ -397,8 +410,9 @@ class Fork:
                 standing.append(after.after(hit))
         base, own = self._layers
         known = {hit.memory.id for hit in hits}
-        fresh = own.nearest(scope, vector, limit, known)
-        fresh += base.nearest(scope, vector, limit, known | own.scopes.get(scope, {}).keys())
+        fresh = own.nearest(scope, vector, limit, floor, known)
+        known |= own.scopes.get(scope, {}).keys()
+        fresh += base.nearest(scope, vector, limit, floor, known)
         return standing + fresh
 
 

@@ -236,6 +236,8 @@ class Deduplicator:
     async def _judge(self, asked: Sequence[CandidatePair], seen: BatchKnowledge) -> bool:
         """Judge what was not judged yet; tell whether that has failed, and may."""
         new = {_asked(one): one for one in asked if _judgement(one, seen) is None}
+        if not new:
+            return True
         try:
             judged = await self.judging.judge(list(new.values()))
         except (Transient, Fatal, Poison):
@@ -483,7 +485,7 @@ class Deduplicator:
         hits = seen.hits[event.scope, event.text]
         limit = wanted + _OVERFETCH
         while True:
-            candidates = fork.near(event.scope, vector, hits, wanted)
+            candidates = fork.near(event.scope, vector, hits, wanted, floor_of(nominate))
             near = ranked(event, vector, candidates, case.rules)
             if parts := [n.memory.id for n in near if n.stored and not n.stored.is_whole]:
                 # Their other wordings are only in the index, which did not find those near.

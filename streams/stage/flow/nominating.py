@@ -48,7 +48,8 @@ def expected(
     for event, coming in _with_siblings(events, policy, seen, fork):
         rules, vector = policy.rules(event.scope), seen.encoded[event.text].vector
         hits = seen.hits[event.scope, event.text]
-        known = fork.near(event.scope, vector, hits, rules.nominate.neighbours_max)
+        nominate = rules.nominate
+        known = fork.near(event.scope, vector, hits, nominate.neighbours_max, floor_of(nominate))
         near = ranked(event, vector, [*known, *coming], rules)
         pairs += [CandidatePair(event, neighbour, rules) for neighbour in near]
     return pairs

@@ -7,7 +7,7 @@ from typing import Protocol, TypeGuard
 from schemas.codec import EVENT
 from schemas.decisions import Decision, Ignore, Marker, OnEvent, Reason
 from schemas.events import Event
-from streams.model.ports import Fatal, Index, OutgoingRecord
+from streams.model.ports import Fatal, Index, OutgoingRecord, Poison
 from streams.stage.flow.incoming import addressed
 
 ATTEMPTS = 5
@@ -24,13 +24,19 @@ class Response:
 
     `own` is the decision on it, None if there is none yet. If it repeats an event, `first` is the
     decision on that one, where it is at hand. `place` is where it waits for the services; None if
-    it was decided on at once.
+    it was decided on at once. `refused` says why it can never be decided on, where that is looked up.
     """
 
     event: Event
     own: Decision | None = None
     first: Decision | None = None
     place: str | None = None
+    refused: Poison | None = None
+
+    @property
+    def repeated(self) -> bool:
+        """Whether the event is a repetition, and the decision that holds is an earlier one."""
+        return self.first is not None
 
     @property
     def decision(self) -> Decision | None:
@@ -69,8 +75,8 @@ class Client(Protocol):
 
 
 def undecided(responses: Sequence[Response]) -> list[Response]:
-    """Return the responses without a decision."""
-    return [one for one in responses if one.own is None]
+    """Return the responses whose decision is still to come."""
+    return [one for one in responses if one.own is None and one.refused is None]
 
 
 def require_decided(responses: Sequence[Response], seconds: float) -> None:

@@ -1,6 +1,6 @@
 """The classification of failures that callers see, and the exit code of each."""
 
-from enum import StrEnum, auto
+from enum import Enum, StrEnum, auto
 
 from streams.model.policy import InvalidPolicy
 from streams.model.ports import Fatal, NoModel, NoServer, NoStore, Transient, Unreachable, Unusable
@@ -20,6 +20,26 @@ class UsageError(Exception):
 
 class UnknownId(Exception):
     """Nothing has the requested id."""
+
+
+class DeclineReason(Enum):
+    """Why a request about memories is declined."""
+
+    UNKNOWN = "unknown"
+    FORGOTTEN = "forgotten"
+    CONFLICT = "conflict"
+    UNFIT = "unfit"
+    NOT_HERE = "not-here"
+
+
+class DeclinedRequest(Exception):
+    """A declined request about memories: one line that says why, and what to do instead."""
+
+    def __init__(self, why: DeclineReason, message: str, field: str | None = None) -> None:
+        """`field` names the field of the request at fault."""
+        super().__init__(message)
+        self.why = why
+        self.field = field
 
 
 class Failure(StrEnum):
@@ -64,4 +84,7 @@ _KINDS: tuple[tuple[tuple[type[Exception], ...], Failure], ...] = (
 
 def failure_of(error: BaseException) -> Failure | None:
     """Return the class of an error; None if it is unexpected."""
+    if isinstance(error, DeclinedRequest):
+        missing = error.why in {DeclineReason.UNKNOWN, DeclineReason.FORGOTTEN}
+        return Failure.NOT_FOUND if missing else Failure.REQUEST
     return next((failure for types, failure in _KINDS if isinstance(error, types)), None)

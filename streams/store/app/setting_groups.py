@@ -57,7 +57,8 @@ class EmbedderSettings(SettingsGroup):
     cache_dir: Path = Field(default_factory=lambda: user_cache_path("memsieve") / "models")
     """The model directory, shared by all stores."""
     threads: Annotated[int, Field(ge=1)] | None = None
-    """Batches encoded in parallel, one thread each; default: one per core."""
+    """Batches encoded, and pairs read by the built-in judge, in parallel, one thread each; default:
+    one per core, and with `serve --workers` the cores divided by the workers."""
     precision: Literal["exact", "fast", "auto"] = "exact"
     """exact: fp32. fast: bf16, by memsieve[fast], on processors that support it. auto: fast where
     possible; for one machine, not for the services. Part of the model's name: a store made with one
@@ -181,8 +182,8 @@ class ConsumerSettings(SettingsGroup):
     """The time beyond service.drain_seconds that a rebalance waits for a member to finish a batch;
     the client's default, 10 s in all, is too short."""
     poll_interval_seconds: Annotated[int, Field(ge=30, le=3_600)] = 300
-    """The time limit of a batch before the group drops the process. Partitions that wait are paused
-    but still polled, so waiting does not count."""
+    """How long fetching may stand still, because service.batch_records wait for slow batches, before
+    the group drops the process. Paused partitions do not count."""
 
 
 class ProducerSettings(SettingsGroup):

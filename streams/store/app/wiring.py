@@ -476,7 +476,9 @@ async def judging(settings: Settings, clock: Clock) -> AsyncGenerator[Judging]:
     from streams.text.reading import TextAnalyzer
 
     readings = TextAnalyzer(english(), foreign_language)
-    verifiers: dict[JudgeName, Verifier] = {"built-in": BuiltInVerifier(readings)}
+    verifiers: dict[JudgeName, Verifier] = {
+        "built-in": BuiltInVerifier(readings, threads=settings.embedder.threads)
+    }
     model = llm_verifier(settings.llm, clock)
     if model is not None:
         verifiers["llm"] = model

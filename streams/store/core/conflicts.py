@@ -74,8 +74,13 @@ def _contradicted(one: StoredMemory, by_id: Mapping[MemoryId, StoredMemory]) -> 
         other = by_id.get(identity)
         if other is None or not other.memory.live or other.worded_at > seen_at:
             continue
-        if _right(one).isdisjoint(_right(other)):
+        if not are_both_right(one, other):
             yield other.memory
+
+
+def are_both_right(one: StoredMemory, other: StoredMemory) -> bool:
+    """Return whether an answer found two memories right beside each other, with their texts."""
+    return not _right(one).isdisjoint(_right(other))
 
 
 def _right(one: StoredMemory) -> set[DecisionId]:

@@ -72,12 +72,18 @@ def run_logged(service: Coroutine[Any, Any, None], log: structlog.stdlib.BoundLo
         raise
 
 
+def name_worker(number: int) -> None:
+    """Have every line of this process say which of several workers it is."""
+    structlog.contextvars.bind_contextvars(worker=number)
+
+
 def log_lines(service: str, level: int = logging.INFO) -> structlog.stdlib.BoundLogger:
     """Set up logging to standard error, as JSON unless it is a terminal; return the logger.
 
     Lines contain ids, places and reasons, at DEBUG also titles, but never a memory's text.
     """
     shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from schemas.decisions import Insert
 from schemas.outcomes import Review
 from streams.api.app.access import Grant
-from streams.memory.app.lifecycle import Lifecycle, is_forgotten, unknown
+from streams.memory.app.lifecycle import Lifecycle, is_forgotten
 from streams.stage.core.reviewing import ReviewQuestion
 from streams.web.app.chronicle import Chronicle, DoubtfulPair
 
@@ -46,7 +46,7 @@ class Doubts:
         """Return the pair that has an id. Raises DeclinedRequest where none has."""
         found = (await self._chronicle.level()).pairs.get(identity)
         if found is None:
-            raise unknown("question", identity)
+            raise self._life.unknown("question", identity)
         return found
 
     async def asked(self, pairs: Iterable[DoubtfulPair]) -> AsyncIterator[ReviewQuestion]:
@@ -60,7 +60,7 @@ class Doubts:
         """Return a pair as a question. Raises DeclinedRequest where its subject was forgotten."""
         question = await self._question(pair)
         if question is None:
-            raise unknown("question", pair.id)
+            raise self._life.unknown("question", pair.id)
         return question
 
     async def _question(self, pair: DoubtfulPair) -> ReviewQuestion | None:

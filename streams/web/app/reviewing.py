@@ -10,13 +10,11 @@ from fastapi.responses import RedirectResponse, Response
 from pydantic import Field
 
 from schemas.base import Record
-from schemas.decisions import Decision, Ignore, Reason
 from schemas.events import Answer
 from streams.api.app.desk import Desk
 from streams.api.app.problems import Refused
-from streams.memory.app.lifecycle import DeclinedRequest, DeclineReason, unknown
-from streams.stage.core.explain import why
 from streams.stage.core.reviewing import ReviewQuestion
+from streams.store.app.failures import DeclinedRequest, DeclineReason
 from streams.web.app.chronicle import DoubtfulPair
 from streams.web.app.doubts import Doubts, PairFilter
 from streams.web.app.forms import OwnForm, session_of
@@ -124,7 +122,7 @@ def _fitting(open_: Sequence[DoubtfulPair], chosen: Choice) -> Sequence[Doubtful
 async def _question(desk: Desk, doubts: Doubts, request: Request, identity: str) -> ReviewQuestion:
     """Return a pair as a question; one of another scope is as unknown as one that is nowhere."""
     pair = await doubts.pair(identity)
-    desk.permit(request, "read", pair.scope, "review_id", unknown("question", identity))
+    desk.permit(request, "read", pair.scope, "review_id", desk.life.unknown("question", identity))
     return await doubts.question(pair)
 
 
@@ -140,16 +138,9 @@ async def _settle(
     except DeclinedRequest as error:
         session.notice = f"Not answered: {error}."
         return
-    session.notice = _noted(told.decision)
+    waits = told.decision is None
+    session.notice = "Requested; the services will decide on it." if waits else ""
     session.trail.append(TrailStep(identity, verdict))
-
-
-def _noted(decision: Decision | None) -> str:
-    """Tell what is to be known of an answer that did not simply take effect."""
-    if decision is None:
-        return "Requested; the services will decide on it."
-    late = isinstance(decision, Ignore) and decision.evidence.reason is not Reason.ANSWERED
-    return f"Nothing changed: {why(decision)}." if late else ""
 
 
 async def _taken_back(desk: Desk, question: ReviewQuestion, author: str) -> str:

@@ -1,16 +1,15 @@
-"""`memsieve search`, and the function behind it, over a store that `memsieve run` has made."""
+"""`memsieve search`, and the function for scripts, over a store that `memsieve run` has made."""
 
 import json
 import shutil
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
+import memsieve as memsieve_
 from schemas.codec import EVENT
 from schemas.decisions import Change, Reason
 from schemas.events import Consolidate
-from streams.recall.app.loading import load
 from tests.commands.conftest import Memsieve, write_events
 from tests.standin.llm import Asked, LlmServer, Reply, opinion, worded
 from tests.support.stores import decisions, run
@@ -299,9 +298,7 @@ def test_the_function_for_scripts_returns_what_the_command_prints(
 ) -> None:
     monkeypatch.setenv("MEMSIEVE_POLICY", "thorough")
     told = memsieve(*LOAD, "--json").json()
-    result = load("cafe/tyler", "What about coffee?", store="store")
-    assert [entry.text for entry in result.entries] == [entry["text"] for entry in told["entries"]]
-    each = load("cafe/tyler", "What about coffee?", store=Path("store"), deduplicate=False, limit=3)
-    assert [entry.way for entry in each.entries] == ["alone"] * 3
-    with pytest.raises(ValidationError, match="wildcard"):
-        load("cafe/*", "coffee", store="store")
+    found = memsieve_.search("What about coffee?", scope="cafe/tyler", store="store")
+    assert [fact.text for fact in found] == [entry["text"] for entry in told["entries"]]
+    [first] = memsieve_.search("coffee", scope="cafe/tyler", store=Path("store"), limit=1)
+    assert first.text == found[0].text

@@ -136,7 +136,7 @@ REFUSED: list[tuple[Callable[[Any], object], type[MemsieveError], str]] = [
     (lambda m: m.search("x", scope=BEN), NotAllowed, "scope: the token may not read this"),
     (lambda m: m.search("x"), InvalidRequest, "scope: is missing; over HTTP, name the one"),
     (lambda m: m.recall(), InvalidRequest, "scope: is missing; over HTTP, name the one"),
-    (lambda m: m.recall(scope=ANA, budget=1), InvalidRequest, "is 1, and a block takes"),
+    (lambda m: m.recall(scope=ANA, budget=1), InvalidRequest, "budget: is 1, and a block takes"),
     (lambda m: m.get("nothing?y#z"), NotFound, "no memory in your scopes has the id nothing?y#z"),
     (lambda m: m.get("../reviews"), NotFound, "nothing has the id ../reviews"),
     (lambda m: m.get(""), InvalidRequest, "memory_id: is empty"),

@@ -219,6 +219,63 @@ class TestRecords:
             assert taking.offsets(partition) == list(range(50))
 
 
+class Standing(Taking):
+    """Stands still over its first batch of partition 0 until it may go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.goes_on = asyncio.Event()
+
+    async def handle(self, records: Sequence[LogRecord]) -> None:
+        await super().handle(records)
+        if records[0].offset == 0 and records[0].partition == 0:
+            await self.goes_on.wait()
+
+
+class TestDelivery:
+    async def test_a_partition_waits_for_no_other_and_gets_what_came_meanwhile_at_once(
+        self, cluster: Cluster
+    ) -> None:
+        standing = Standing()
+        async with cluster.member(standing):
+            await cluster.publish_numbers(0, 1)
+            await standing.until(lambda: standing.offsets(0) == [0])
+            await cluster.publish_numbers(0, 3)
+            await cluster.publish_numbers(1, 5)
+            await standing.until(lambda: len(standing.offsets(1)) == 5)
+            assert standing.offsets(0) == [0]
+            standing.goes_on.set()
+            await standing.until(lambda: len(standing.offsets(0)) == 4)
+        assert [one.offset for one in standing.batches[-1]] == [1, 2, 3]
+
+    async def test_no_more_than_a_batch_waits(self, cluster: Cluster) -> None:
+        """The member is dropped from its group where it has not fetched for too long."""
+        standing = Standing()
+        async with cluster.member(standing, records_max=2):
+            await cluster.publish_numbers(0, 10)
+            await standing.until(lambda: bool(standing.batches))
+            await cluster.publish_numbers(1, 1)
+            await asyncio.sleep(0.5)
+            assert standing.offsets(1) == []
+            standing.goes_on.set()
+            await standing.until(lambda: len(standing.records) == 11)
+        assert standing.offsets(0) == list(range(10))
+
+    async def test_a_pause_drops_what_waits(self, cluster: Cluster) -> None:
+        standing = Standing()
+        async with cluster.member(standing) as subscription:
+            await cluster.publish_numbers(0, 1)
+            await standing.until(lambda: bool(standing.batches))
+            await cluster.publish_numbers(0, 3)
+            await cluster.publish_numbers(1, 1)
+            await standing.until(lambda: len(standing.offsets(1)) == 1)
+            subscription.pause(0)
+            standing.goes_on.set()
+            subscription.resume(0, 2)
+            await standing.until(lambda: len(standing.offsets(0)) == 3)
+        assert standing.offsets(0) == [0, 2, 3]
+
+
 class TestCommits:
     @pytest.mark.parametrize("assignee", [Taking, Raising])
     async def test_nothing_is_committed_but_by_us(

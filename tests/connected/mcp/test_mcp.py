@@ -287,15 +287,23 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("search", {"scope": ANA, "query": "x", "limit": 0}, "limit: should be greater than"),
     ("search", {"scope": ANA, "query": ""}, "query: is empty"),
     ("recall", {"scope": ANA, "budget": 1}, "budget: is 1, and a block takes "),
-    ("explain", {"id": "nothing"}, "nothing in your scopes has the id nothing"),
+    (
+        "explain",
+        {"id": "nothing"},
+        "no decision, event or memory in your scopes has the id nothing",
+    ),
     ("explain", {"id": ""}, "id: should have at least 1 character"),
     ("history", {"memory_id": "a\nb"}, "memory_id: contains the character U+000A"),
-    ("forget", {"memory_id": "nothing"}, "nothing in your scopes has the id nothing"),
-    ("update", {"memory_id": "nothing", "text": TEA}, "nothing in your scopes has the id nothing"),
+    ("forget", {"memory_id": "nothing"}, "no memory in your scopes has the id nothing"),
+    (
+        "update",
+        {"memory_id": "nothing", "text": TEA},
+        "no memory in your scopes has the id nothing",
+    ),
     ("update", {"memory_id": "nothing", "text": " "}, "text: is empty or only white space"),
-    ("retire", {"memory_id": "nothing"}, "nothing in your scopes has the id nothing"),
+    ("retire", {"memory_id": "nothing"}, "no memory in your scopes has the id nothing"),
     ("retire", {"memory_id": "nothing", "reason": "old"}, "reason: should be 'expired'"),
-    ("undo", {"decision_id": "nothing"}, "nothing in your scopes has the id nothing"),
+    ("undo", {"decision_id": "nothing"}, "no decision in your scopes has the id nothing"),
 ]
 
 
@@ -344,7 +352,7 @@ async def test_with_a_scope_of_its_own_a_server_reaches_no_other(tmp_path: Path)
         assert f'it says    "{LYON}"' in story  # an event of another scope has this id, too
         refused = await agent.refused("search", query="tea", scope=BEN)
         assert refused == "scope: this server has one fixed scope; leave it out"
-        unknown = "nothing in your scopes has the id "
+        unknown = " in your scopes has the id "
         for tool, argument in (
             ("explain", "id"),
             ("history", "memory_id"),
@@ -353,9 +361,9 @@ async def test_with_a_scope_of_its_own_a_server_reaches_no_other(tmp_path: Path)
         ):
             for identity in (foreign["memory_id"], foreign["memory_id"][:8]):
                 said_of_it = await agent.refused(tool, **{argument: identity})
-                assert said_of_it.startswith(unknown)
+                assert unknown in said_of_it
         undone = await agent.refused("undo", decision_id=foreign["decision_id"])
-        assert undone.startswith(unknown)
+        assert unknown in undone
     async with over_stdio(here) as agent:
         [kept] = (await agent.call("search", scope=BEN, query="tea"))["entries"]
         assert kept["memory_id"] == foreign["memory_id"]
@@ -425,7 +433,7 @@ async def test_over_http_a_token_is_for_its_scopes(tmp_path: Path) -> None:
             refused = await agent.refused("remember", scope=ANA, text=TEA)
             assert refused == "scope: you may not write this scope"
             unknown = await agent.refused("forget", memory_id=told["memory_id"])
-            assert unknown.startswith("nothing in your scopes has the id ")
+            assert unknown.startswith("no memory in your scopes has the id ")
         async with httpx2.AsyncClient(trust_env=False) as http:
             for headers in ({}, {"authorization": "Bearer of nobody"}):
                 answer = await http.post(url, json={}, headers=headers)

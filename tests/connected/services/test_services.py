@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -23,7 +25,7 @@ from streams.stage.flow.decisions import FENCE_HEADER
 from streams.stage.flow.incoming import FORWARDED_HEADER
 from tests.builders import event
 from tests.standin.process import StandIn
-from tests.support.kafka import NativeKafka
+from tests.support.kafka import NativeKafka, free_port
 from tests.support.kafka_topics import administered
 from tests.support.qdrant import rest_client
 from tests.support.services import Installation, Running, over_rest
@@ -224,6 +226,47 @@ async def test_a_second_worker_takes_its_share_and_gives_it_back(
     once(decisions)
 
 
+async def test_workers_of_one_machine_share_the_partitions_and_stop_together(
+    shared: Installation, tmp_path: Path
+) -> None:
+    path = write_events(tmp_path / "events.jsonl", facts(150))
+    port = free_port()
+    with shared.running("serve", "--workers", "2", "--port", str(port)) as service:
+        wait_until(lambda: sorted(map(len, held(service).values())) == [1, 2], "both have some")
+        shared.memsieve("publish", str(path))
+        await settled(shared, 150)
+        assert service.stop() == 0
+    for worker in (1, 2):
+        lines = [line["event"] for line in service.lines if line.get("worker") == worker]
+        assert f"health and metrics on port {port + worker - 1}" in lines
+        assert lines[-2:] == ["stopping", "stopped"]
+    once(shared.json("decisions"))
+    expected = await memories_of_a_run([path], shared, tmp_path)
+    assert shared.json("memory", "list", "--retired") == expected
+
+
+def held(service: Running) -> dict[int, set[str]]:
+    """Return the partitions of events that each worker has."""
+    has = "memory.events: has partition(s) "
+    told = [line for line in service.lines if line["event"].startswith(has)]
+    return {one["worker"]: set(one["event"].removeprefix(has).split(", ")) for one in told}
+
+
+def test_the_end_of_one_worker_is_the_end_of_all(shared: Installation) -> None:
+    with shared.running("serve", "--workers", "2") as service:
+        wait_until(lambda: service.events.count("working") == 2, "both work")
+        os.kill(service.workers[0], signal.SIGKILL)
+        assert service.wait() == 128 + signal.SIGKILL
+    assert "worker 1 has ended with signal SIGKILL: stopping the others" in service.events
+    assert service.events[-1] == "stopped"
+
+
+def test_workers_do_not_outlive_who_started_them(shared: Installation) -> None:
+    with shared.running("serve", "--workers", "2") as service:
+        wait_until(lambda: service.events.count("working") == 2, "both work")
+    wait_until(lambda: service.events.count("stopped") == 2, "both have stopped")
+
+
 async def test_a_flood_from_one_scope_holds_up_no_other_partition(
     served: Installation, tmp_path: Path
 ) -> None:
@@ -336,10 +379,9 @@ async def test_a_broker_that_restarts_is_waited_for(
 
 def not_ready(service: Running) -> list[str]:
     """Return the warnings of a service that it is not ready any more."""
-    lines = [json.loads(line) for line in service.said.splitlines() if line.startswith("{")]
     return [
         line["event"]
-        for line in lines
+        for line in service.lines
         if line["level"] == "warning" and line["event"].startswith("not ready: ")
     ]
 
@@ -800,6 +842,14 @@ def test_two_processes_need_an_index_that_both_can_reach(
     logged = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
     assert logged[-1]["level"] == "error"
     assert "index.kind edge is for one process" in logged[-1]["event"]
+
+
+def test_so_do_two_workers(served: Installation) -> None:
+    said = served.memsieve("service", "serve", "--workers", "2", code=2)
+    assert said == (
+        "memsieve: --workers 2: index.kind edge is for one process; set MEMSIEVE_INDEX__KIND=qdrant, "
+        "or leave --workers out\n"
+    )
 
 
 def test_a_service_without_a_broker_is_told_how_to_name_one(tmp_path: Path) -> None:

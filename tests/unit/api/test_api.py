@@ -20,7 +20,6 @@ from streams.api.app.application import build
 from streams.api.app.records import Kind
 from streams.index.exact import ExactIndex
 from streams.memory.app.lifecycle import Lifecycle
-from streams.memory.app.queueing import Decide, EventResult
 from streams.model.neighbours import StoredMemory
 from streams.model.ports import NoStore, OutgoingRecord, Unreachable
 from streams.model.scope import partition_of
@@ -28,7 +27,7 @@ from streams.recall.app.loading import Loading
 from streams.services.world.serving import serving
 from streams.stage.flow.judging import Judging
 from streams.store.app import policies
-from streams.store.app.client import record_of
+from streams.store.app.client import Client, Response, record_of
 from streams.store.app.product_settings import ApiSettings, LoadSettings
 from streams.store.world.metrics import ApiMetrics
 from streams.text.reading import TextAnalyzer
@@ -67,8 +66,10 @@ def test_decisions_can_be_listed_by_every_kind_that_lies_with_its_scope() -> Non
 class World:
     """An API, who may use it, and what it has done."""
 
+    attempts_left = 0
+
     def __init__(self, **settings: Any) -> None:
-        self.index = ExactIndex()
+        self.memories = ExactIndex()
         self.published: list[OutgoingRecord] = []
         self.log: list[dict[str, Any]] = []
         self.metrics = ApiMetrics()
@@ -95,28 +96,31 @@ class World:
             life, Access(grants), ApiSettings(**settings), self.metrics, self.clock, self._noted
         )
 
-    async def decide(self, events: Sequence[Event]) -> list[EventResult]:
+    async def submit(self, events: Sequence[Event]) -> list[Response]:
         """Take events in; whoever decides on them is not here."""
         self.published += [record_of(one, 3) for one in events]
-        return [EventResult(one) for one in events]
+        return [Response(one) for one in events]
 
-    publish = decide
+    decide = publish = submit
 
-    def alone(self) -> AbstractAsyncContextManager[Decide]:
-        return nullcontext(self.decide)
+    def alone(self) -> AbstractAsyncContextManager[Client]:
+        return nullcontext(self)
+
+    async def index(self) -> ExactIndex:
+        return self.memories
 
     async def _level(self) -> ExactIndex:
         self.entered.release()
         await self.held.wait()
         if self.trouble is not None:
             raise self.trouble
-        return self.index
+        return self.memories
 
     def _noted(self, level: int, line: str, **fields: Any) -> None:
         self.log.append({"level": level, "line": line, **fields})
 
     async def keep(self) -> None:
-        await self.index.write(
+        await self.memories.write(
             [
                 StoredMemory(memory(TEA, id=identity(1), scope=ANA), unit(1)),
                 StoredMemory(memory(MUCH_TEA, id=identity(2), scope=ANA), at_cosine(0.9)),
@@ -188,7 +192,7 @@ async def test_memories_or_texts_are_grouped_each_in_one_group_and_nothing_is_st
         ids = {"scope": ANA, "ids": [identity(2), identity(1)]}
         by_id = (await http.post(DEDUPLICATE, json=ids)).json()
         assert [one["members"] for one in by_id["groups"]] == [[0, 1]]
-    assert await world.index.count() == 3
+    assert await world.memories.count() == 3
     assert world.published == []
 
 

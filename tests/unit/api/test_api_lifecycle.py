@@ -675,6 +675,8 @@ async def test_a_token_of_one_scope_sees_and_changes_nothing_of_another(
 ) -> None:
     held = await bens(world)
     path, body = path_of(route, held), ATTEMPTS[route](held)
+    if path.endswith("/unpin"):
+        await world.done("POST", f"{LIST}/{held.memory}/pin", holder="ben")
     before = await world.logged()
     answer = await world.ask(route[0], path, body, holder="ana")
     if route in EACH:
@@ -731,7 +733,11 @@ async def test_a_token_that_may_only_read_or_write_does_only_that(world: World, 
         ),
         (
             *("POST", ADD, {"scope": ANA, "text": "x", "occurred_at": "9999-01-01T00:00:00Z"}),
-            *(422, "occurred_at", "in the future; set the clock right, or leave it out"),
+            *(
+                422,
+                "occurred_at",
+                "in the future; give the time at which it was observed, or leave it out",
+            ),
         ),
         ("POST", BATCH, {"memories": []}, 422, "memories", "memories should have at least 1 item"),
         (

@@ -1,15 +1,18 @@
 """The embedded index: what it keeps in memory is what its engine holds."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
+from schemas.memories import Standing
 from streams.index.edge import EdgeIndex
 from streams.index.recent import RecentMemories
+from streams.model.fences import BEGINNING, ReadPosition
 from streams.model.neighbours import StoredMemory
-from streams.model.ports import Query
+from streams.model.ports import UNFOLLOWED, Query
 from tests.builders import DIMENSION, identity, stored, unit
 
 HERE = ScopeName("acme/ana")
@@ -62,6 +65,74 @@ async def test_a_state_replaces_the_one_that_was_kept(tmp_path: Path) -> None:
     held = await index.get([first.memory.id])
     await index.close()
     assert held[first.memory.id].memory == second.memory
+
+
+def again(before: StoredMemory, number: int) -> StoredMemory:
+    """Return a memory's state after one more repeat."""
+    memory = before.memory.with_values(
+        version=before.memory.version + 1,
+        observation_count=before.memory.observation_count + 1,
+    )
+    decided = (*before.decided, (DecisionId(identity(number)), ContentKey(f"{number:032x}")))
+    return replace(before, memory=memory, decided=decided)
+
+
+async def after_a_kill(index: Path, to: Path) -> EdgeIndex:
+    """Open what a kill would leave at this moment."""
+    shutil.copytree(index, to)
+    return EdgeIndex(to, DIMENSION)
+
+
+async def test_what_is_only_seen_again_is_written_when_the_level_is_kept(tmp_path: Path) -> None:
+    index = EdgeIndex(tmp_path / "index", DIMENSION)
+    first = states()[0]
+    since = await index.keep_level(0, BEGINNING, since=UNFOLLOWED)
+    await index.write([first])
+    second = again(first, 50)
+    third = again(second, 51)
+    for state in (second, third):
+        await index.write([state])
+    [near] = await index.search([Query(HERE, unit(1, 1), limit=1, floor=0.0)])
+    assert [told(one) for one in near] == [told(third)]
+    killed = await after_a_kill(tmp_path / "index", tmp_path / "killed")
+    assert told((await killed.get([first.memory.id]))[first.memory.id]) == told(first)
+    await killed.close()
+    await index.keep_level(0, ReadPosition(3, None), since=since)
+    kept = await after_a_kill(tmp_path / "index", tmp_path / "kept")
+    assert told((await kept.get([first.memory.id]))[first.memory.id]) == told(third)
+    await kept.close()
+    await index.close()
+
+
+async def test_a_decision_is_found_in_a_state_that_waits(tmp_path: Path) -> None:
+    index = EdgeIndex(tmp_path / "index", DIMENSION)
+    first = states()[0]
+    await index.write([first])
+    await index.write([again(first, 50)])
+    assert list(await index.decided([DecisionId(identity(50))])) == [identity(50)]
+    await index.close()
+
+
+@pytest.mark.parametrize(
+    "differently",
+    [
+        {"status": Standing.TENTATIVE},
+        {"text": "Fact 1, corrected.", "content_key": ContentKey("f" * 32)},
+    ],
+    ids=["status", "text"],
+)
+async def test_what_queries_tell_apart_is_written_at_once(
+    tmp_path: Path, differently: dict[str, object]
+) -> None:
+    index = EdgeIndex(tmp_path / "index", DIMENSION)
+    first = states()[0]
+    await index.write([first])
+    second = replace(first, memory=first.memory.with_values(version=2, **differently))
+    await index.write([second])
+    killed = await after_a_kill(tmp_path / "index", tmp_path / "killed")
+    assert told((await killed.get([first.memory.id]))[first.memory.id]) == told(second)
+    await killed.close()
+    await index.close()
 
 
 async def test_the_index_is_asked_where_a_memory_is_no_longer_kept(

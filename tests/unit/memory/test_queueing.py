@@ -8,7 +8,7 @@ import pytest
 
 from schemas.decisions import Insert
 from schemas.events import Event
-from streams.memory.app.queueing import BATCH_EVENTS, Cluster, EventResult, Queue
+from streams.memory.app.queueing import BATCH_EVENTS, Cluster, Queue
 from streams.model.ports import Index, Unreachable
 from streams.store.app.client import Response, is_again
 from streams.store.app.cluster_client import NO_WAITING, ClusterClient, Waiting
@@ -61,11 +61,13 @@ def of_cluster(bench: Bench, seconds: float) -> Cluster:
     async def index() -> Index:
         return bench.index
 
-    waiting = ClusterClient(bench.log, index, Waiting(lambda: seconds))
+    def waiting() -> ClusterClient:
+        return ClusterClient(bench.log, index, Waiting(lambda: seconds))
+
     return Cluster(waiting, ClusterClient(bench.log, index, NO_WAITING), bench.log)
 
 
-async def together(queue: Queue, *asked: Sequence[Event]) -> list[list[EventResult]]:
+async def together(queue: Queue, *asked: Sequence[Event]) -> list[list[Response]]:
     return await asyncio.gather(*(queue.decide(events) for events in asked))
 
 
@@ -131,10 +133,10 @@ async def test_nobody_writes_while_one_is_alone_and_all_is_done_when_it_closes(
     bench: Bench,
 ) -> None:
     taking = Taking(bench)
-    async with taking.queue.alone() as decide:
+    async with taking.queue.alone() as client:
         waiting = asyncio.create_task(taking.queue.decide([SECOND]))
         await asyncio.sleep(0)
-        await decide([FIRST])
+        await client.submit([FIRST])
         assert not waiting.done()
     await taking.queue.close()
     assert taking.batches == [1, 1]

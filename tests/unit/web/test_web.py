@@ -18,6 +18,7 @@ from schemas.decisions import Band, Change, Insert, Replace, Revise, Verdict
 from schemas.events import Answer, Undo
 from streams.api.app.access import Access
 from streams.api.app.desk import Desk
+from streams.forget.app.forgetting import ForgetTarget
 from streams.lab.core.calibration import Sample
 from streams.lab.core.grading import Truth
 from streams.maintain.app.diagnosis import Diagnosis
@@ -452,7 +453,7 @@ class TestReview:
         assert isinstance(first, Insert)
         async with world.someone() as ana:
             await ana.answer("same")
-            await world.life.forget(first.memory.id, "ana", "")
+            await world.life.forget(ForgetTarget(memory=first.memory.id), "ana", "")
             assert (await ana.post("/undo")).status_code == 404
             assert await world.texts() == []
             await ana.post("/undo")
@@ -521,7 +522,7 @@ class TestReview:
         assert isinstance(first, Insert)
         async with world.someone() as ana:
             asked = await ana.asked()
-            await world.life.forget(first.memory.id, "ana", "")
+            await world.life.forget(ForgetTarget(memory=first.memory.id), "ana", "")
             assert await ana.asked() is None
             for path in (f"/review/{asked}", f"/memories/{first.memory.id}"):
                 answer = await ana.get(path)
