@@ -226,6 +226,7 @@ def _is_forgotten(scope: ScopeName, said: str, graves: Collection[tuple[ScopeNam
 def _require_said(found: Outcome) -> None:
     """Whatever was accepted is said by a live memory, or forgotten, or was taken back by somebody.
 
+    Or it was out of date when it came: then it is history from the beginning.
     Scopes in which somebody took something back, by a request or by a name, are left alone, and
     events that came to a memory which took a forgotten one's place: in doubt they go with it.
     """
@@ -246,7 +247,8 @@ def _require_said(found: Outcome) -> None:
         event = decision.event
         place = (decision.source.partition, decision.source.offset)
         joined = not isinstance(decision, Insert) and place in doubtful
-        if event.scope in taken_back or joined:
+        history = isinstance(decision, Insert) and not decision.memory.live
+        if event.scope in taken_back or joined or history:
             continue
         here = [m for m in memories if m.live and m.scope == event.scope]
         if any(m.folded for m in here):
