@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from schemas.base import EventId, MemoryId, ScopeName
-from schemas.decisions import Ignore, Marker, Merge, OnEvent, Reason, Replace
+from schemas.decisions import Ignore, Marker, OnEvent, Reason, Supersession
 from schemas.events import Consolidate
 from schemas.memories import Memory
 from streams.clock.stopwatch import time_limit, timed
@@ -397,7 +397,7 @@ def _unchecked(
 def _changes(decision: OnEvent) -> bool:
     """Tell whether it is worth looking again: something was joined, or has changed meanwhile."""
     again = {Reason.OUT_OF_DATE, Reason.EMBEDDED}
-    return isinstance(decision, Merge | Replace) or decision.evidence.reason in again
+    return isinstance(decision, Supersession) or decision.evidence.reason in again
 
 
 def _leaves_unchecked(decision: OnEvent, members: Sequence[Memory]) -> bool:
