@@ -40,7 +40,7 @@ def consolidate(
 ) -> None:
     """Find memories of one fact, scope by scope, and merge them.
 
-    Pairs are judged as events are. The memory that states everything stands for its group; if none
+    Pairs are judged as events are. The memory that states everything represents its group; if none
     does, a text is made that loses nothing, or the group stays apart. A scope is due if it has more
     than consolidate.memories_min memories and no pass for consolidate.hours_min. On a cluster, the
     services decide.

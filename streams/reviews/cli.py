@@ -84,9 +84,9 @@ def answer(
 ) -> None:
     """Answer a question, or all of them in turn.
 
-    One memory then stands for both, the newer one stands, or both are kept. A store decides at
-    once, a cluster when its services reach the answer. If one of the two memories has changed by
-    then, the answer is too late and changes nothing.
+    One memory then represents both, the newer one replaces the older, or both are kept. A store
+    decides at once, a cluster when its services reach the answer. If one of the two memories has
+    changed by then, the answer is too late and changes nothing.
     """
     source = where.source(policy=policy)
     who = author_of(source.settings, author)

@@ -15,7 +15,7 @@ def install(
         str | None, typer.Option("--model", help="An embedding model that fastembed lists.")
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Reinstall what is installed.")
+        bool, typer.Option("--force", help="Install it again if it is installed.")
     ] = False,
     config: options.Config = None,
     as_json: options.AsJson = False,
