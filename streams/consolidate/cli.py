@@ -27,9 +27,9 @@ def consolidate(
     now: Annotated[
         bool, typer.Option("--now", help="Include scopes that are small or not due yet.")
     ] = False,
-    anyway: Annotated[
+    force: Annotated[
         bool,
-        typer.Option("--anyway", help="Allow more removals than the policy's brake does."),
+        typer.Option("--force", help="Allow more removals than the policy's brake does."),
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be joined.")
@@ -46,7 +46,7 @@ def consolidate(
     services decide.
     """
     source = where.source(policy=policy)
-    asked = ScopeSelection(scope, now=now, anyway=anyway)
+    asked = ScopeSelection(scope, now=now, force=force)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on asyncio ends in order
     found = asyncio.run(_consolidate(source, asked, dry_run=dry_run))
     told = {"dry_run": dry_run, **found.as_json()}

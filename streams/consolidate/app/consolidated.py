@@ -38,7 +38,7 @@ MEANS: Mapping[Why, str] = {
     "no-answer": "the services have not decided yet: the next pass checks again",
     "degraded": "a judge did not answer: the next pass asks again",
     "unfinished": "still changing after consolidate.rounds_max rounds: the next pass continues",
-    "too-many": "more removals than the policy's brake allows: check them, then add --anyway",
+    "too-many": "more removals than the policy's brake allows: check them, then add --force",
 }
 
 SECONDS_ALERT = 60.0
