@@ -332,11 +332,15 @@ class Block(Record):
     found: tuple[Label, ...] = ()
 
 
-Change: TypeAlias = Insert | Merge | Replace | Reinforce
+Supersession: TypeAlias = Merge | Replace
+"""The decisions whose memory supersedes others, their `targets`."""
+Change: TypeAlias = Insert | Supersession | Reinforce
 """The decisions that concern one memory and change the store."""
 Revision: TypeAlias = Revise | Erase
 """The decisions that a person or program has requested, on any number of memories."""
-Marker: TypeAlias = Reject | Forward | Block
+ScopedMarker: TypeAlias = Forward | Block
+"""The markers that name the event and its scope."""
+Marker: TypeAlias = Reject | ScopedMarker
 """The decisions that do not repeat the event, if there was one."""
 OnEvent: TypeAlias = Change | Revision | Ignore
 """The decisions on an event."""
@@ -344,6 +348,22 @@ NoChange: TypeAlias = Ignore | Marker
 """The decisions that change no memory."""
 Decision: TypeAlias = Annotated[OnEvent | Marker, Field(discriminator="kind")]
 """Every kind of decision."""
+
+
+def targets_of(decision: Change) -> tuple[Target, ...]:
+    """Return the known memories that a decision repeats or supersedes, as it saw them."""
+    match decision:
+        case Insert():
+            return ()
+        case Reinforce():
+            return (decision.target,)
+        case Merge() | Replace():
+            return decision.targets
+
+
+def event_of(decision: OnEvent | ScopedMarker) -> AnyEvent | ScopedMarker:
+    """Return what names the event's id and its scope: the event, or the marker in its place."""
+    return decision if isinstance(decision, ScopedMarker) else decision.event
 
 
 def kind_of(model: type[Record]) -> str:

@@ -27,9 +27,9 @@ def consolidate(
     now: Annotated[
         bool, typer.Option("--now", help="Include scopes that are small or not due yet.")
     ] = False,
-    anyway: Annotated[
+    force: Annotated[
         bool,
-        typer.Option("--anyway", help="Allow more removals than the policy's brake does."),
+        typer.Option("--force", help="Allow more removals than the policy's brake does."),
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be joined.")
@@ -40,13 +40,13 @@ def consolidate(
 ) -> None:
     """Find memories of one fact, scope by scope, and merge them.
 
-    Pairs are judged as events are. The memory that states everything stands for its group; if none
+    Pairs are judged as events are. The memory that states everything represents its group; if none
     does, a text is made that loses nothing, or the group stays apart. A scope is due if it has more
     than consolidate.memories_min memories and no pass for consolidate.hours_min. On a cluster, the
     services decide.
     """
     source = where.source(policy=policy)
-    asked = ScopeSelection(scope, now=now, anyway=anyway)
+    asked = ScopeSelection(scope, now=now, force=force)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on asyncio ends in order
     found = asyncio.run(_consolidate(source, asked, dry_run=dry_run))
     told = {"dry_run": dry_run, **found.as_json()}

@@ -2,8 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,7 +20,6 @@ from streams.dead_letters.flow import (
 )
 from streams.model.ports import Poison
 from streams.stage.flow.dead_letters import EVENT_BYTES_MAX, original
-from streams.store.app.reading import LogTarget
 from streams.store.cli import options
 from streams.store.cli.console import more, note, say, say_bytes, say_json, tell
 
@@ -94,15 +92,15 @@ def requeue(
         ),
     ] = None,
     dry_run: DryRun = False,
-    where: options.LogOptions,
+    where: options.ReadOptions,
 ) -> None:
-    """Publish their events and turns again, corrected or unchanged.
+    """Publish the events and turns of dead letters again, corrected or unchanged.
 
     Each keeps its id, so none is decided on twice. A dead letter that would fail again stays open,
     and the reason is printed.
     """
     named = _named(identities, all_open=all_open)
-    asyncio.run(_settle(where.source(), named, "requeued", dry_run=dry_run, file=mended))
+    asyncio.run(_settle(where, named, "requeued", dry_run=dry_run, file=mended))
 
 
 def drop(
@@ -110,11 +108,11 @@ def drop(
     *,
     all_open: AllOpen = False,
     dry_run: DryRun = False,
-    where: options.LogOptions,
+    where: options.ReadOptions,
 ) -> None:
     """Close dead letters without publishing them. Nothing is deleted."""
     named = _named(identities, all_open=all_open)
-    asyncio.run(_settle(where.source(), named, "dropped", dry_run=dry_run))
+    asyncio.run(_settle(where, named, "dropped", dry_run=dry_run))
 
 
 def letter_json(letter: Letter) -> dict[str, Any]:
@@ -194,14 +192,14 @@ def _mended(path: Path, named: Sequence[str], inputs: Inputs) -> DecodedInput:
 
 
 async def _settle(
-    source: LogTarget,
+    where: options.ReadOptions,
     named: Sequence[str],
     how: Settlement,
     *,
     dry_run: bool,
     file: Path | None = None,
 ) -> None:
-    async with app.opened(source, writable=not dry_run) as target:
+    async with app.opened(where.source(), writable=not dry_run) as target:
         mended = None if file is None else _mended(file, named, target.inputs)
         chosen = _chosen(await target.all(), named, target.place)
         judged = [
@@ -212,30 +210,40 @@ async def _settle(
             for letter in chosen
         ]
         wanted = [(letter, what) for letter, what in judged if not isinstance(what, Poison)]
-        if dry_run:
-            for letter, _ in wanted:
-                _tell(f"would be {how}", letter)
-        else:
-            with _told_at_the_end(how) as done:
-                await target.settle(wanted, how, done)
-    refused = [(letter, what) for letter, what in judged if isinstance(what, Poison)]
+        refused = [(letter, what) for letter, what in judged if isinstance(what, Poison)]
+        done = list[Letter]()
+        try:
+            if dry_run:
+                done += [letter for letter, _ in wanted]
+            else:
+                await target.settle(wanted, how, done.append)
+        finally:  # also where it breaks off, and not before: `head` would end it in the middle
+            lines = _settled(f"would be {how}" if dry_run else how, done, how, refused)
+            tell(lines, _settled_json(how, done, refused), as_json=where.as_json)
     if wanted and how == "requeued" and target.decided_by and not dry_run:
         note(f"decided at {target.decided_by}")
-    _close(how, refused, asked=len(chosen), named=bool(named))
+    if not chosen:
+        note("no open dead letters")
+    if refused and (named or len(refused) == len(chosen)):
+        raise options.UsageError(f"dead letters not {how}: {len(refused):,} of {len(chosen):,}")
 
 
-@contextmanager
-def _told_at_the_end(what: str) -> Generator[Callable[[Letter], None]]:
-    """Tell what was done when all is done, or where it breaks off.
+def _settled(
+    what: str, done: Sequence[Letter], how: str, refused: Sequence[tuple[Letter, Poison]]
+) -> Iterator[str]:
+    for letter in done:
+        yield f"{what}  {letter.content.id}  {_origin(letter)}"
+    for letter, reason in refused:
+        yield f"not {how}  {letter.content.id}  {_origin(letter)}: {reason}"
 
-    Before that a reader that leaves early, such as `head`, would end the command in the middle.
-    """
-    done = list[Letter]()
-    try:
-        yield done.append
-    finally:
-        for letter in done:
-            _tell(what, letter)
+
+def _settled_json(
+    how: str, done: Sequence[Letter], refused: Sequence[tuple[Letter, Poison]]
+) -> dict[str, Any]:
+    return {
+        how: [letter.content.id for letter in done],
+        "refused": [{"id": one.content.id, "error": str(reason)} for one, reason in refused],
+    }
 
 
 def _chosen(letters: Sequence[Letter], named: Sequence[str], place: str) -> list[Letter]:
@@ -249,17 +257,3 @@ def _chosen(letters: Sequence[Letter], named: Sequence[str], place: str) -> list
 def _only(letters: Sequence[Letter], identity: str, place: str) -> Letter:
     by_id = {letter.content.id: letter for letter in letters}
     return options.only(by_id, identity, what="dead letter", place=place)
-
-
-def _tell(what: str, letter: Letter) -> None:
-    say(f"{what}  {letter.content.id}  {_origin(letter)}")
-
-
-def _close(what: str, refused: Sequence[tuple[Letter, Poison]], *, asked: int, named: bool) -> None:
-    """Tell what was not done, and fail where it was asked for by name or nothing was done."""
-    if not asked:
-        note("no open dead letters")
-    for letter, reason in refused:
-        say(f"not {what}  {letter.content.id}  {_origin(letter)}: {reason}")
-    if refused and (named or len(refused) == asked):
-        raise options.UsageError(f"dead letters not {what}: {len(refused):,} of {asked:,}")

@@ -105,16 +105,16 @@ def dedupe(
     """Find repeats in a Memories.md, or in another program's data.
 
     Nothing is written without --apply, --out or --collection. --upper and --lower move the bands of
-    the policy, which still decides what follows; under `default`, similarity alone joins nothing.
+    the policy, which still decides what to do; under `default`, similarity alone joins nothing.
 
     In a Memories.md, a repeat is marked as superseded by the entry that stays and keeps its text;
     counts and turns are added up. Broken marks are removed: an entry superseded by itself, in a
-    circle or by none is active again. --apply leaves FILE.backup-1 and FILE.undo.json beside the
-    file.
+    circle or by a missing entry becomes active again. --apply also writes FILE.backup-1 and
+    FILE.undo.json.
 
     Another program's data is only read. Columns are detected as for `run`, and all are copied. A
     text made of several rows names them in `merged_from`. Rows that cannot be used are copied
-    unchanged. Vectors are computed anew, with --model.
+    unchanged. Vectors are computed again, with --model.
     """
     of_file = {"--apply": apply, "--undo": undo}
     of_rows = {

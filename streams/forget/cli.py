@@ -161,7 +161,7 @@ def _planned(plan: ForgetPlan, *, with_words: bool) -> Iterator[str]:
     )
 
 
-_WHAT = {True: "forget", False: "anew  "}
+_WHAT = {True: "forget", False: "redo  "}
 
 
 def _json(forgot: ForgetResponses) -> dict[str, Any]:

@@ -11,17 +11,7 @@ from itertools import zip_longest
 from typing import TypeAlias
 
 from schemas.base import DecisionId, MemoryId
-from schemas.decisions import (
-    Change,
-    Decision,
-    Erase,
-    Fence,
-    Ignore,
-    Marker,
-    Merge,
-    OnEvent,
-    Replace,
-)
+from schemas.decisions import Change, Decision, Erase, Fence, Ignore, Marker, OnEvent, Supersession
 from schemas.events import (
     ERASURES_MAX,
     MEMBERS_MAX,
@@ -169,7 +159,7 @@ def kin_of(past: Past, named: Collection[MemoryId]) -> Kin:
     made_of = [
         (target.memory_id, one.decision.memory.id)
         for one in past.found
-        if isinstance(one.decision, Replace | Merge)
+        if isinstance(one.decision, Supersession)
         for target in one.decision.targets
     ]
     gone = _reached(named, before)
@@ -344,7 +334,7 @@ def _reached(
 
 def _joins(decision: OnEvent, kin: Kin) -> bool:
     """Return whether a decision let another memory supersede a forgotten one."""
-    if not isinstance(decision, Replace | Merge) or decision.memory.id not in kin.standing:
+    if not isinstance(decision, Supersession) or decision.memory.id not in kin.standing:
         return False
     targets = {target.memory_id for target in decision.targets}
     return bool(targets & kin.gone)

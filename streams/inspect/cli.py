@@ -8,7 +8,7 @@ import typer
 from pydantic_core import from_json
 
 from schemas.base import ScopeName
-from schemas.decisions import KINDS, Decision, Marker, Reject
+from schemas.decisions import KINDS, Decision, Marker, Reject, event_of
 from schemas.memories import Memory, Standing
 from schemas.outcomes import DeadLetter
 from streams.changes.core.history import standing
@@ -217,8 +217,7 @@ def _fits(decision: Decision, scope: str | None, kind: str | None) -> bool:
         return False
     if isinstance(decision, Reject):
         return scope is None
-    place = decision if isinstance(decision, Marker) else decision.event
-    return options.below(place.scope, scope)
+    return options.below(event_of(decision).scope, scope)
 
 
 def _decision_json(entry: CountedDecision, *, vectors: bool) -> dict[str, Any]:

@@ -4,15 +4,9 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import datetime
 
-from schemas.base import ScopeName
 from streams.model.ports import Clock
 
 _MINUTE = 60.0
-
-
-def tenant_of(scope: ScopeName) -> str:
-    """Return the tenant of a scope: its first segment."""
-    return scope.partition("/")[0]
 
 
 @dataclass

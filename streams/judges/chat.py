@@ -15,8 +15,9 @@ from pydantic import BaseModel, JsonValue, ValidationError
 
 from schemas.base import ScopeName
 from streams.endpoint.openai_endpoint import FailedRequest, Server, post, repeatedly
-from streams.judges.budget import RequestBudget, tenant_of
+from streams.judges.budget import RequestBudget
 from streams.model.ports import Clock, NoAnswer
+from streams.model.scope import tenant
 
 _SEED = 1
 _FORMS = ("json_schema", "json_object", "text")
@@ -105,7 +106,7 @@ class Chat:
 
     def _affords(self, question: ModelQuestion) -> bool:
         """Take a request out of the budget: every request that is sent needs one."""
-        return self._budget.take(tenant_of(question.scope))
+        return self._budget.take(tenant(question.scope))
 
     async def _in_time(self, question: ModelQuestion) -> str | NoAnswer:
         try:

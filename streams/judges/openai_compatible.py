@@ -15,11 +15,11 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from schemas.base import Text
 from schemas.decisions import Verdict
 from streams.judges.answers import object_of
-from streams.judges.budget import tenant_of
 from streams.judges.chat import Chat, ModelQuestion
 from streams.judges.prompting import FencedData, Prompt
 from streams.judges.sharing import SharedAnswers
 from streams.model.ports import NoAnswer, WordingRequest
+from streams.model.scope import tenant
 from streams.model.verdict import Opinion, Pair
 from streams.text.judge.weighing import RELATIONS
 
@@ -86,7 +86,7 @@ class LlmVerifier:
     async def _verified(self, pair: Pair) -> Opinion | NoAnswer:
         fenced = FencedData.of(_shown(pair), self._prompt)
         # per tenant: no answer, nor its timing, may reveal what another tenant knows
-        key = f"{tenant_of(pair.scope)}/{fenced.digest}"
+        key = f"{tenant(pair.scope)}/{fenced.digest}"
         return await self._shared.get(key, lambda: self._asked(pair, fenced))
 
     async def _asked(self, pair: Pair, fenced: FencedData) -> Opinion | NoAnswer:

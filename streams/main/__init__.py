@@ -1,5 +1,6 @@
 """`memsieve`: one subcommand per task. Parse, wire, run, print."""
 
+import json
 import os
 import signal
 import sys
@@ -41,6 +42,11 @@ def interrupted(arguments: Sequence[str]) -> str:
     continues = called.startswith(_CONTINUED) and "-" not in arguments
     more = "; run the same command again to continue" if continues else ""
     return f"memsieve: interrupted{more}"
+
+
+def error_json(message: str, code: int) -> str:
+    """Return the line that tells a program of a failure."""
+    return json.dumps({"error": message, "exit_code": code}) + "\n"
 
 
 def _interrupted(_signal: int, _frame: FrameType | None) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
+from streams.main import error_json
 from streams.main.groups import Commands
 
 EXIT_CODES = {
@@ -57,20 +58,26 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line; tell every failure in one line and by the exit code."""
-    debug = "--debug" in sys.argv
+    """Run the command line; tell every failure in one line and by the exit code.
+
+    With --json, that line is an object.
+    """
+    debug, as_json = "--debug" in sys.argv, "--json" in sys.argv
     if not debug:  # the client tells of each attempt; we tell once, with what to do
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     try:
         code = app(standalone_mode=False) or 0
     except TyperException as error:
-        tell = getattr(error, "show", None)  # all of typer's own have it; their base class has not
-        tell() if callable(tell) else sys.stderr.write(f"memsieve: {error}\n")
         code = 2
+        tell = getattr(error, "show", None)  # all of typer's own have it; their base class has not
+        if as_json:
+            sys.stderr.write(error_json(error.format_message(), code))
+        else:
+            tell() if callable(tell) else sys.stderr.write(f"memsieve: {error}\n")
     except Exception as error:  # noqa: BLE001 - the last place that can tell a person
         from streams.main import failures  # noqa: PLC0415 - knows what can fail: most of memsieve
 
-        code = failures.tell(error, debug=debug)
+        code = failures.tell(error, debug=debug, as_json=as_json)
     else:
         if code == _INTERRUPTED:
             from streams.main import failures  # noqa: PLC0415

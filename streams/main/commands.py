@@ -177,9 +177,9 @@ MAINTAIN: Table = {
                         "replay.cli.replay:rematerialise", "--store store"
                     ),
                     "redecide": CommandEntry(
-                        "replay.cli.replay:redecide", "--policy mine.toml --into anew"
+                        "replay.cli.replay:redecide", "--policy mine.toml --into trial"
                     ),
-                    "diff": CommandEntry("replay.cli.replay:diff", "anew --store store"),
+                    "diff": CommandEntry("replay.cli.replay:diff", "trial --store store"),
                 },
             ),
         },

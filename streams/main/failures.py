@@ -4,7 +4,7 @@ import sys
 import traceback
 
 from streams.lab.app.labelled import Unmeasurable
-from streams.main import interrupted
+from streams.main import error_json, interrupted
 from streams.store.app.cluster_client import Interrupted
 from streams.store.app.failures import failure_of
 from streams.store.cli.console import note
@@ -12,13 +12,17 @@ from streams.store.cli.console import note
 INTERRUPTED = 130
 
 
-def tell(error: Exception, *, debug: bool) -> int:
-    """Tell a failure in one line; return its exit code."""
+def tell(error: Exception, *, debug: bool, as_json: bool) -> int:
+    """Tell a failure in one line, for a person or as JSON; return its exit code."""
     code = _exit_code(error)
     if debug:
         traceback.print_exc()
     hint = f" ({type(error).__name__}); --debug shows where" if code == 1 else ""
-    note(f"memsieve: {error}{hint}", style="red")
+    message = f"{error}{hint}"
+    if as_json:
+        sys.stderr.write(error_json(message, code))
+    else:
+        note(f"memsieve: {message}", style="red")
     return code
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from schemas.base import ContentKey, Embedding, MemoryId, ModelId
-from schemas.decisions import Change, Ignore, Insert, Merge, Reinforce, Replace
+from schemas.decisions import Change, Ignore, Replace, Supersession, targets_of
 from schemas.events import Remember
 from schemas.memories import VARIANTS_MAX, Memory, Variant
 from streams.model.embedding import Vector, pack
@@ -90,7 +90,7 @@ def with_vectors(
     decision: Outcome, vectors: Mapping[ContentKey, Vector], model: ModelId
 ) -> Outcome:
     """Return a decision that joins memories with the vectors of its variants added."""
-    if not isinstance(decision, Merge | Replace) or not decision.memory.variants:
+    if not isinstance(decision, Supersession) or not decision.memory.variants:
         return decision
     made = embeddings(decision.memory, vectors, model)
     return decision.model_copy(update={"variant_embeddings": made})
@@ -121,18 +121,12 @@ def lost(decision: Change, before: Mapping[MemoryId, Memory]) -> int:
 
 def _united_by(decision: Change, before: Mapping[MemoryId, Memory]) -> list[MemoryId]:
     """Return the known memories that a decision joins into one."""
-    match decision:
-        case Insert():
-            return []
-        case Reinforce():
-            found = [decision.target.memory_id]
-        case Merge():
-            found = [target.memory_id for target in decision.targets]
-        case Replace():
-            after = decision.memory
-            found = [t.memory_id for t in decision.targets if t.memory_id in after.merged_from]
-            stays = before.get(after.id)
-            found += [after.id] if stays is not None and stays.text == after.text else []
+    found = [target.memory_id for target in targets_of(decision)]
+    if isinstance(decision, Replace):
+        after = decision.memory
+        found = [identity for identity in found if identity in after.merged_from]
+        stays = before.get(after.id)
+        found += [after.id] if stays is not None and stays.text == after.text else []
     return [identity for identity in found if identity in before]
 
 

@@ -28,7 +28,7 @@ def publish(
     columns: rows.RowOptions,
     after: Annotated[
         int,
-        typer.Option("--after", min=0, help="Continue after this line; for one file only. [0]"),
+        typer.Option("--after", min=0, help="Continue after this line; for one file only."),
     ] = 0,
     turns: Annotated[
         bool, typer.Option("--turns", help="The rows are turns: publish them for the extractor.")

@@ -92,15 +92,15 @@ def search(
         typer.Option(
             "--across",
             metavar="PREFIX",
-            help="With --block, in place of --scope: this scope and all below it. Without a QUERY, "
-            "what several of them remember in the same words.",
+            help="With --block, instead of --scope: this scope and all below it. Without a QUERY, "
+            "show what several of them state in the same words.",
         ),
     ] = None,
     patterns: Annotated[
         bool,
         typer.Option(
             "--patterns",
-            help=f"With --across: what {SCOPES_MIN} or more of them state in similar words.",
+            help=f"With --across: show what {SCOPES_MIN} or more scopes state in similar words.",
         ),
     ] = False,
     budget: Annotated[

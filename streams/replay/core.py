@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from schemas.decisions import Decision, Erase, Insert, Merge, Reinforce, Replace, Revise
+from schemas.decisions import Decision, NoChange, Revision, targets_of
 
 EXAMPLES_MAX = 5
 """How many examples of each kind of difference are kept."""
@@ -51,15 +51,11 @@ class DecisionDifferences:
 
 def _essence(decision: Decision) -> tuple[object, ...]:
     """Return a decision's outcome: its kind, its memories, and their texts."""
-    match decision:
-        case Insert() | Reinforce():
-            return decision.kind, decision.memory.id, decision.memory.text
-        case Replace() | Merge():
-            targets = frozenset(target.memory_id for target in decision.targets)
-            return decision.kind, decision.memory.id, decision.memory.text, targets
-        case Revise() | Erase():
-            return decision.kind, tuple(
-                (one.memory.id, one.memory.text, one.memory.live) for one in decision.memories
-            )
-        case _:
-            return (decision.kind,)
+    if isinstance(decision, NoChange):
+        return (decision.kind,)
+    if isinstance(decision, Revision):
+        return decision.kind, tuple(
+            (one.memory.id, one.memory.text, one.memory.live) for one in decision.memories
+        )
+    targets = frozenset(target.memory_id for target in targets_of(decision))
+    return decision.kind, decision.memory.id, decision.memory.text, targets

@@ -24,7 +24,7 @@ from streams.store.app.reading import LogTarget, read
 from streams.store.app.requests import author_of, open_client
 from streams.store.cli import asking, options
 from streams.store.cli.console import more, note, quoted, say, say_json, say_line, tell
-from streams.store.cli.replies import places
+from streams.store.cli.replies import decision_json, places, published
 from streams.store.core.counts import number
 
 _TEXT_WIDTH = 36
@@ -80,18 +80,19 @@ def answer(
     author: options.Author = None,
     note_: options.Note = "",
     policy: options.Policy = None,
-    where: options.LogOptions,
+    where: options.ReadOptions,
 ) -> None:
     """Answer a question, or all of them in turn.
 
-    One memory then stands for both, the newer one stands, or both are kept. A store decides at
-    once, a cluster when its services reach the answer. If one of the two memories has changed by
-    then, the answer is too late and changes nothing.
+    One memory then represents both, the newer one replaces the older, or both are kept. A store
+    decides at once, a cluster when its services reach the answer. If one of the two memories has
+    changed by then, the answer is too late and changes nothing.
     """
     source = where.source(policy=policy)
     who = author_of(source.settings, author)
-    desk = _Desk(source, who, note_)
+    desk = _Desk(source, who, note_, as_json=where.as_json)
     if identity is None:
+        options.refuse({"--json": where.as_json}, "answers one question: give ID and a verdict")
         _in_turn(desk, source, scope)
         return
     if verdict not in VERDICTS:
@@ -128,10 +129,11 @@ def export(
 class _Desk:
     """Where answers go: a store decides on them at once, a cluster is not waited for."""
 
-    def __init__(self, source: LogTarget, author: str, note_: str) -> None:
+    def __init__(self, source: LogTarget, author: str, note_: str, *, as_json: bool) -> None:
         self._source = source
         self._author = author
         self._note = note_
+        self._as_json = as_json
         self._chosen = cache(partial(chosen_for, source, note))
 
     def answer(self, question: ReviewQuestion, verdict: str) -> OnEvent | None:
@@ -142,11 +144,16 @@ class _Desk:
         )
         [response] = asyncio.run(self._submit(event))
         decision = None if response.own is None else response.on_event
-        say(f"answered  {review.id}  {verdict}")
-        for line in places([response]):
-            say(line)
-        if decision is not None:
-            say(f"{decision.kind}: {outcome(decision)}, because {why(decision)}")
+        lines = [f"answered  {review.id}  {verdict}", *places([response])]
+        decided = [] if decision is None else [decision]
+        lines += [f"{one.kind}: {outcome(one)}, because {why(one)}" for one in decided]
+        record = {
+            "review_id": review.id,
+            "verdict": verdict,
+            "decisions": [decision_json(one) for one in decided],
+            **published([response]),
+        }
+        tell(lines, record, as_json=self._as_json)
         return decision
 
     async def _submit(self, event: Answer) -> list[Response]:

@@ -56,7 +56,7 @@ def update(
     *,
     asking: options.OfMemoryOptions,
 ) -> None:
-    """Give a memory a new text. It is not compared; the old one stays in the history."""
+    """Give a memory a new text, without comparing it. The old text stays in the history."""
     source = asking.source()
     who = author_of(source.settings, asking.author)
     responses = heard(source, _updated(source, identity, text, who, asking))

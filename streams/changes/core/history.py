@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import cast
 
 from schemas.base import DecisionId, MemoryId
-from schemas.decisions import Decision, Merge, Replace
+from schemas.decisions import Decision, Supersession
 from schemas.events import Event, Remember
 from schemas.memories import Memory
 from streams.model.neighbours import StoredMemory
@@ -114,7 +114,7 @@ def replaced(identity: MemoryId, decisions: Iterable[Decision]) -> list[MemoryId
 
 
 def _targets(decision: Decision, identity: MemoryId) -> Sequence[MemoryId]:
-    if not isinstance(decision, Replace | Merge) or decision.memory.id != identity:
+    if not isinstance(decision, Supersession) or decision.memory.id != identity:
         return ()
     return [one.memory_id for one in decision.targets if one.memory_id != identity]
 

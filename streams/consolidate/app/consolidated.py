@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 from schemas.base import PolicyId, ScopeName
-from schemas.decisions import Merge, OnEvent, Reason, Replace
+from schemas.decisions import OnEvent, Reason, Supersession
 from schemas.events import Consolidate
 from schemas.memories import Memory
 from streams.consolidate.core.redundancy import ALERT, DECIMALS, Removal
@@ -38,7 +38,7 @@ MEANS: Mapping[Why, str] = {
     "no-answer": "the services have not decided yet: the next pass checks again",
     "degraded": "a judge did not answer: the next pass asks again",
     "unfinished": "still changing after consolidate.rounds_max rounds: the next pass continues",
-    "too-many": "more removals than the policy's brake allows: check them, then add --anyway",
+    "too-many": "more removals than the policy's brake allows: check them, then add --force",
 }
 
 SECONDS_ALERT = 60.0
@@ -59,19 +59,19 @@ class DecidedProposal:
     @property
     def survivor(self) -> Memory | None:
         """The memory that now stands for them; None if they were kept apart."""
-        return self.decision.memory if isinstance(self.decision, Merge | Replace) else None
+        return self.decision.memory if isinstance(self.decision, Supersession) else None
 
     @property
     def removed(self) -> int:
         """By how many the live memories decreased."""
-        if isinstance(self.decision, Merge | Replace):
+        if isinstance(self.decision, Supersession):
             return len(self.decision.targets) - 1
         return 0
 
     def as_json(self) -> dict[str, Any]:
         decision = self.decision
         near = {one.memory_id: one for one in decision.evidence.neighbours}
-        targets = decision.targets if isinstance(decision, Merge | Replace) else ()
+        targets = decision.targets if isinstance(decision, Supersession) else ()
         joined = {target.memory_id for target in targets}
         survivor = self.survivor
         return {

@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from schemas.base import EventId, MemoryId, ScopeName
-from schemas.decisions import Ignore, Marker, Merge, OnEvent, Reason, Replace
+from schemas.decisions import Ignore, Marker, OnEvent, Reason, Supersession
 from schemas.events import Consolidate
 from schemas.memories import Memory
 from streams.clock.stopwatch import time_limit, timed
@@ -59,13 +59,13 @@ _ANSWER_SECONDS = 30.0
 class ScopeSelection:
     """Which scopes to examine: one and those below it, or all.
 
-    `now` includes scopes that are not due; `anyway` includes those from which more memories would
+    `now` includes scopes that are not due; `force` includes those from which more memories would
     be removed than the policy's brake allows.
     """
 
     scope: str | None = None
     now: bool = False
-    anyway: bool = False
+    force: bool = False
 
     def has(self, scope: ScopeName) -> bool:
         if self.scope is None:
@@ -268,7 +268,7 @@ class Consolidation:
             work.why = "budget"
         elif found.degraded:
             work.why = "degraded"
-        if not asked.anyway and self._too_many(work, found.groups):
+        if not asked.force and self._too_many(work, found.groups):
             work.why = "too-many"
             return []
         groups = self._new(work, self._author, found.groups)
@@ -397,7 +397,7 @@ def _unchecked(
 def _changes(decision: OnEvent) -> bool:
     """Tell whether it is worth looking again: something was joined, or has changed meanwhile."""
     again = {Reason.OUT_OF_DATE, Reason.EMBEDDED}
-    return isinstance(decision, Merge | Replace) or decision.evidence.reason in again
+    return isinstance(decision, Supersession) or decision.evidence.reason in again
 
 
 def _leaves_unchecked(decision: OnEvent, members: Sequence[Memory]) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from schemas.base import DecisionId, MemoryId, ScopeName
-from schemas.decisions import Change, Ignore, Insert, Merge, Reinforce, Replace
+from schemas.decisions import Change, Ignore, Insert, targets_of
 from schemas.memories import Memory
 from streams.consolidate.core.redundancy import chain
 from streams.lab.app.evaluated import EvaluatedRow, Item
@@ -136,15 +136,10 @@ class Clusters:
 
     def _targets(self, decision: Change | Ignore) -> list[Memory]:
         """Return the memories that a decision changes, in their state before it."""
-        match decision:
-            case Insert():
-                ids: list[MemoryId] = []
-            case Reinforce():
-                ids = [decision.target.memory_id]
-            case Replace() | Merge():
-                ids = [target.memory_id for target in decision.targets]
-            case Ignore():
-                ids = [self._ended[decision.decision_id]]
+        if isinstance(decision, Ignore):
+            ids = [self._ended[decision.decision_id]]
+        else:
+            ids = [target.memory_id for target in targets_of(decision)]
         return [self._state[identity].memory for identity in ids]
 
     def _facts_after(self, one: LabelledEvent, decision: Change) -> frozenset[str]:

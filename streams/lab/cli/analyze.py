@@ -37,8 +37,8 @@ def analyze(
     """Count near-duplicates, and show how a store has grown.
 
     For a store, also shows what deduplication has removed, in all and in the scopes with the most
-    removals (5 to 20 % is usual, over 50 % is too much), and whether a live memory stands for each
-    superseded one.
+    removals (5 to 20 % is usual, over 50 % is too much), and whether each superseded memory has
+    a live successor.
     """
     if source is not None and store is not None:
         raise options.UsageError(f"{source} and --store {store} are two places: give one of them")

@@ -244,7 +244,7 @@ def _show(tried: Sequence[Trial]) -> None:
         counts += [one.skipped] if others else []
         say(_in_columns(one.name, [f"{count:,}" for count in (*counts, one.memories)]))
         if one.braked:
-            note(f"{one.name}: {one.braked:,} more are kept since the brake was on")
+            note(f"{one.name}: {one.braked:,} more are kept because the brake was on")
         note_silent(one.silent, f"{one.name}: ")
     say(_LEGEND, style="dim")
     for fate, title in _TITLES.items():

@@ -7,17 +7,7 @@ from enum import StrEnum
 from itertools import chain, zip_longest
 
 from schemas.base import MemoryId
-from schemas.decisions import (
-    Change,
-    Compared,
-    Decision,
-    Insert,
-    Merge,
-    Reason,
-    Reinforce,
-    Replace,
-    Verdict,
-)
+from schemas.decisions import Change, Compared, Decision, Reason, Replace, Verdict, targets_of
 from schemas.events import Remember
 from schemas.memories import Memory
 from streams.lab.core.grading import ONE_FACT, Grade, Truth
@@ -126,14 +116,8 @@ class Trial:
 
     def _others(self, decision: Change) -> Iterator[str]:
         """Yield the texts of the memories that the fate of a row is about."""
-        match decision:
-            case Reinforce():
-                found = [(decision.target.memory_id, decision.target.version)]
-            case Merge() | Replace():
-                found = [(target.memory_id, target.version) for target in decision.targets]
-            case Insert():
-                near = _contradicted(decision)
-                found = [(one.memory_id, one.version) for one in near]
+        about = targets_of(decision) or _contradicted(decision)
+        found = [(one.memory_id, one.version) for one in about]
         yield from (self._versions[one].text for one in found if one in self._versions)
 
     def _compared(self, neighbours: Sequence[Compared], event: Remember) -> Iterator[ComparedPair]:
@@ -149,18 +133,14 @@ class Trial:
 
 
 def _fate(decision: Change) -> Fate:
-    match decision:
-        case Reinforce() | Merge():
-            return Fate.JOINED
-        case Replace():
-            return Fate.REPLACED
-        case Insert():
-            if not decision.memory.live:
-                return Fate.REPLACED
-            return Fate.IN_CONFLICT if _contradicted(decision) else Fate.KEPT
+    if isinstance(decision, Replace) or not decision.memory.live:
+        return Fate.REPLACED
+    if targets_of(decision):
+        return Fate.JOINED
+    return Fate.IN_CONFLICT if _contradicted(decision) else Fate.KEPT
 
 
-def _contradicted(decision: Insert) -> Sequence[Compared]:
+def _contradicted(decision: Change) -> Sequence[Compared]:
     near = decision.evidence.neighbours
     return [one for one in near if one.verdict is Verdict.CONTRADICTS]
 

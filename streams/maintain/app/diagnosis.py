@@ -24,14 +24,14 @@ from streams.store.world.store_directory import StoreDirectory
 
 
 @dataclass(frozen=True)
-class Fact:
+class Examined:
     """What is true of a part that works; `warnings` say what else needs attention."""
 
     told: str
     warnings: Sequence[str] = ()
 
 
-Examiner = Callable[[Settings], Awaitable[str | Fact]]
+Examiner = Callable[[Settings], Awaitable[str | Examined]]
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,12 @@ async def examine(target: LogTarget) -> list[Diagnosis]:
     return [await _diagnosis(subject, examined(settings)) for subject, examined in parts]
 
 
-async def _diagnosis(subject: str, examined: Awaitable[str | Fact]) -> Diagnosis:
+async def _diagnosis(subject: str, examined: Awaitable[str | Examined]) -> Diagnosis:
     try:
         found = await examined
     except (Fatal, Transient, InvalidPolicy) as error:
         return Diagnosis(subject, str(error), failure=failure_of(error))
-    fact = found if isinstance(found, Fact) else Fact(found)
+    fact = found if isinstance(found, Examined) else Examined(found)
     return Diagnosis(subject, fact.told, fact.warnings)
 
 
@@ -140,7 +140,7 @@ async def _topics(settings: Settings) -> str:
     return f"{len(TOPICS)} topics, {number(partitions, 'partition')} of turns, events and decisions"
 
 
-async def _groups(settings: Settings) -> Fact:
+async def _groups(settings: Settings) -> Examined:
     """Count what waits, and warn of what no service is there to work on."""
     log = wiring.kafka_log(settings)
     try:
@@ -154,7 +154,7 @@ async def _groups(settings: Settings) -> Fact:
         await log.close()
     remedies = _DISTRIBUTED if settings.index.kind.shared else _IN_ONE_PROCESS
     told = f"{number(turns, 'turn')} to extract from, {_told(undecided, unapplied)}"
-    return Fact(told, [remedies[group] for group in idle])
+    return Examined(told, [remedies[group] for group in idle])
 
 
 _DISTRIBUTED = {

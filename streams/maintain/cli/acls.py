@@ -56,7 +56,7 @@ def acls(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """List each process's permissions, also for kafka-acls, Strimzi.
+    """List the Kafka permissions that each process needs.
 
     `api` is also for `service web`; `operator` is for all other commands on a cluster, including
     `topics create`. The command contacts no cluster: kafka.prefix and kafka.run determine the

@@ -2,7 +2,7 @@
 
 from streams.store.app import policies, settings
 from streams.store.cli import options
-from streams.store.cli.console import say, say_object
+from streams.store.cli.console import say, say_object, tell
 
 
 def show(*, config: options.Config = None, as_json: options.AsJson = False) -> None:
@@ -17,8 +17,10 @@ def show(*, config: options.Config = None, as_json: options.AsJson = False) -> N
         say(f"    {purposes[name]}", style="dim")
 
 
-def check(*, config: options.Config = None) -> None:
+def check(*, config: options.Config = None, as_json: options.AsJson = False) -> None:
     """Check the settings and the policy that they name."""
     loaded = options.load(config)
     policy = policies.load(loaded.policy)
-    say(f"the settings are valid; policy {policy.id}, model {loaded.embedder.model}")
+    model = loaded.embedder.model
+    line = f"the settings are valid; policy {policy.id}, model {model}"
+    tell([line], {"policy_id": policy.id, "model": model}, as_json=as_json)

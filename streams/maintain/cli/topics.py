@@ -31,10 +31,16 @@ def create(
     partitions: Partitions = None,
     replicas: Annotated[
         int | None,
-        typer.Option("--replicas", min=1, max=100, help="[3, or as many as there are brokers]"),
+        typer.Option(
+            "--replicas",
+            min=1,
+            max=100,
+            help="Copies of each partition. [3, or as many as there are brokers]",
+        ),
     ] = None,
     kafka: options.Kafka = None,
     config: options.Config = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Create missing topics, and check those that exist.
 
@@ -46,9 +52,10 @@ def create(
     settings = options.load(config, kafka__bootstrap=kafka)
     connection = wiring.connection(settings.kafka)
     made = asyncio.run(topics.create(connection, partitions or _PARTITIONS, replicas))
-    for name in made:
-        say(f"created {name}")
-    _check(asyncio.run(topics.inspect(connection, partitions)), as_json=False)
+    if not as_json:
+        for name in made:
+            say(f"created {name}")
+    _check(asyncio.run(topics.inspect(connection, partitions)), as_json=as_json)
 
 
 def check(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from schemas.base import MemoryId
-from schemas.decisions import Change, Compared, Decision, Insert, Merge, Reinforce, Replace
+from schemas.decisions import Change, Compared, Decision, Reinforce, Replace, Supersession
 from schemas.memories import Persistence, Standing, Turns
 from streams.memories_md.core.editing import replace_header, replace_meta, replace_text, retire
 from streams.memories_md.core.entries import (
@@ -49,19 +49,17 @@ def unions(found: Sequence[LocatedEntry], decisions: Sequence[Decision]) -> list
     for one, decision in zip(found, decisions, strict=True):
         if not isinstance(decision, Change):
             continue
-        match decision:
-            case Insert() if decision.memory.live:
-                by_memory[decision.memory.id] = Union(one, one.entry.text, ())
-            case Reinforce():
-                known = by_memory[decision.memory.id]
-                gone = ReplacedEntry(one, one, decision, _compared(decision, decision.memory.id))
-                by_memory[decision.memory.id] = replace(known, gone=(*known.gone, gone))
-            case Merge() | Replace():
-                targets = [target.memory_id for target in decision.targets]
-                known = {identity: by_memory.pop(identity) for identity in targets}
-                by_memory[decision.memory.id] = _one_of(known, one, decision)
-            case Insert():
-                pass
+        memory = decision.memory
+        if isinstance(decision, Reinforce):
+            known = by_memory[memory.id]
+            gone = ReplacedEntry(one, one, decision, _compared(decision, memory.id))
+            by_memory[memory.id] = replace(known, gone=(*known.gone, gone))
+        elif isinstance(decision, Supersession):
+            targets = [target.memory_id for target in decision.targets]
+            joined = {identity: by_memory.pop(identity) for identity in targets}
+            by_memory[memory.id] = _one_of(joined, one, decision)
+        elif memory.live:
+            by_memory[memory.id] = Union(one, one.entry.text, ())
     return [union for union in by_memory.values() if union.gone]
 
 
@@ -81,7 +79,7 @@ def united(document: Document, union: Union) -> Document:
     return document
 
 
-def _one_of(known: dict[MemoryId, Union], one: LocatedEntry, decision: Merge | Replace) -> Union:
+def _one_of(known: dict[MemoryId, Union], one: LocatedEntry, decision: Supersession) -> Union:
     """Unite an entry with those that it is merged with or that it replaces."""
     text = decision.memory.text
     earlier = sorted(known.values(), key=lambda union: union.survivor.line)

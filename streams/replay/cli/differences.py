@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from schemas.decisions import Marker, Merge, Replace
+from schemas.decisions import Marker, Supersession
 from streams.replay.core import DecisionDifference, DecisionDifferences
 from streams.stage.core.explain import outcome, why
 from streams.store.cli.console import quoted, say
@@ -36,7 +36,7 @@ def show_one(difference: DecisionDifference) -> None:
     for name, made in (("before", difference.before), ("after", difference.after)):
         say(f"  {name:<7}{made.kind}: {outcome(made)}")
         say(f"         because {why(made)}", style="dim")
-        if isinstance(made, Merge | Replace):
+        if isinstance(made, Supersession):
             say(f"         it then says {quoted(made.memory.text)}")
 
 

@@ -105,7 +105,7 @@ def redecide(
 
 def diff(
     other: Annotated[
-        Path | None, typer.Argument(metavar="[STORE]", help="The store of a replay.")
+        Path | None, typer.Argument(metavar="STORE", help="The store of a replay.")
     ] = None,
     *,
     run: Annotated[

@@ -15,6 +15,7 @@ from schemas.decisions import (
     Reason,
     Reinforce,
     Replace,
+    Supersession,
 )
 from schemas.events import Remember
 from streams.model.merge import UNWORDED
@@ -46,7 +47,7 @@ def notice(decision: Decision, titles: Titles) -> LogLine | None:
         return None
     if isinstance(decision, Reinforce):
         return _of(decision, "duplicate found", "metadata_update", {}, {})
-    if isinstance(decision, Merge | Replace) and decision.evidence.reason in NEAR_DUPLICATE:
+    if isinstance(decision, Supersession) and decision.evidence.reason in NEAR_DUPLICATE:
         action = "merge" if isinstance(decision, Merge) else "supersession"
         old = [target.memory_id for target in decision.targets]
         called = {"superseded_titles": [titles.get(one) for one in old]}

@@ -23,7 +23,9 @@ from schemas.decisions import (
     Revise,
     Revised,
     Revision,
+    Supersession,
     Verdict,
+    targets_of,
 )
 from schemas.events import CONTRADICTED_MAX, DECIDED_MAX, Remember, Undo
 from schemas.memories import Memory, Standing, Superseded, Target
@@ -108,14 +110,10 @@ def touched(decision: Decision) -> list[MemoryId]:
     """Return the ids of the memories that a decision creates or changes."""
     if isinstance(decision, NoChange):
         return []
-    match decision:
-        case Insert() | Reinforce():
-            return [decision.memory.id]
-        case Revise() | Erase():
-            return [revised.memory.id for revised in decision.memories]
-        case Replace() | Merge():
-            ids = (decision.memory.id, *(target.memory_id for target in decision.targets))
-            return list(dict.fromkeys(ids))
+    if isinstance(decision, Revision):
+        return [revised.memory.id for revised in decision.memories]
+    targets = (target.memory_id for target in targets_of(decision))
+    return list(dict.fromkeys((decision.memory.id, *targets)))
 
 
 def quoted(decision: Decision) -> list[MemoryId]:
@@ -133,28 +131,25 @@ def stated(decision: Decision) -> list[Memory]:
     """Return the memories whose new state a decision contains."""
     if isinstance(decision, NoChange):
         return []
-    match decision:
-        case Revise() | Erase():
-            return [revised.memory for revised in decision.memories]
-        case _:
-            return [decision.memory]
+    if isinstance(decision, Revision):
+        return [revised.memory for revised in decision.memories]
+    return [decision.memory]
 
 
 def embeddings(decision: Decision) -> list[Embedding]:
     """Return the vectors that a decision contains: of memories, or of the event's text."""
     if isinstance(decision, NoChange):
         return []
-    match decision:
-        case Revise() | Erase():
-            found = [
-                embedding
-                for revised in decision.memories
-                for embedding in (revised.embedding, *revised.variant_embeddings)
-            ]
-        case Replace() | Merge():
-            found = [decision.embedding, *decision.variant_embeddings]
-        case _:
-            found = [decision.embedding]
+    if isinstance(decision, Revision):
+        found = [
+            embedding
+            for revised in decision.memories
+            for embedding in (revised.embedding, *revised.variant_embeddings)
+        ]
+    elif isinstance(decision, Supersession):
+        found = [decision.embedding, *decision.variant_embeddings]
+    else:
+        found = [decision.embedding]
     return [embedding for embedding in found if embedding is not None]
 
 
@@ -287,7 +282,7 @@ def _wording_of(decision: Reinforce) -> dict[ContentKey, Vector]:
     return {key: unpack(embedding)} if kept else {}
 
 
-def _variants(decision: Insert | Replace | Merge) -> dict[ContentKey, Vector]:
+def _variants(decision: Insert | Supersession) -> dict[ContentKey, Vector]:
     if isinstance(decision, Insert):
         return {}
     return _worded(decision.memory, decision.variant_embeddings)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from schemas.decisions import Decision, Insert, Merge, NoChange, Reason, Reinforce, Replace
+from schemas.decisions import Decision, Insert, NoChange, Reason, Reinforce, Supersession
 from schemas.events import Remember
 from schemas.memories import Memory, Persistence
 
@@ -94,7 +94,7 @@ class SessionCounter:
             session.inserted += 1
             session.supersessions += not decision.memory.live  # already outdated when inserted
         session.reinforced += isinstance(decision, Reinforce)
-        if isinstance(decision, Merge | Replace):
+        if isinstance(decision, Supersession):
             retired = sum(target.memory_id != decision.memory.id for target in decision.targets)
             session.supersessions += retired
             if decision.evidence.reason in NEAR_DUPLICATE:

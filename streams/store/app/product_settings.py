@@ -73,7 +73,7 @@ class ApiSettings(SettingsGroup):
     concurrency_max: Annotated[int, Field(ge=1, le=1_024)] = 16
     """Requests processed at once; further ones wait."""
     waiting_max: Annotated[int, Field(ge=0, le=65_536)] = 256
-    """Waiting requests, at most; further ones are told when to retry."""
+    """Waiting requests, at most; the API refuses further ones, and says when to retry."""
     decision_seconds: Annotated[float, Field(ge=0, le=600)] = 10.0
     """How long a request waits for a cluster's decision; a store decides immediately."""
     requests_per_minute: Annotated[int, Field(ge=1)] = 6_000

@@ -124,7 +124,7 @@ async def _run(
     started = time.perf_counter()
     async with embedded(chosen.settings, chosen.policy, chosen.embedder, note) as pipeline:
         if recovered := await pipeline.recover():
-            note(f"finished {number(recovered, 'waiting event')}: taken in before, or requeued")
+            note(f"finished {number(recovered, 'waiting event')}: read before, or requeued")
         for one in given:
             await shown(one.source, partial(pipeline.run, one.source, one.mapping))
         pipeline.tally.check()

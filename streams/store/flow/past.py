@@ -137,7 +137,7 @@ class EventsFromTopic:
         records = await self._log.read(EVENTS.name, self._partition, self._next, PAGE)
         if records:
             self._next = records[-1].offset + 1
-        return [PastEvent(one, _event_of(one), await self._past.of(one.offset)) for one in records]
+        return [PastEvent(one, read_event(one), await self._past.of(one.offset)) for one in records]
 
 
 class ReplayCursor:
@@ -183,7 +183,7 @@ def _record_of(decision: OnEvent) -> LogRecord:
     )
 
 
-def _event_of(record: LogRecord) -> Event | None:
+def read_event(record: LogRecord) -> Event | None:
     """Read an event; None if the record holds none."""
     try:
         return EVENT.decode(record.value or b"")

@@ -22,20 +22,18 @@ class Guard:
 
     `of_one_thing`: the objection means two answers to one question; otherwise two separate things.
     `may_name`: what differs may be the name of a thing, and the judge does not read it: C and C++.
-    `directed`: it protects the memory from the event, but not the reverse.
     """
 
     ask: Callable[[Sides], Answer]
     of_one_thing: bool = False
     may_name: bool = False
-    directed: bool = False
 
 
 OF_RECORDS: Mapping[str, Guard] = {
     "category": Guard(records.category, of_one_thing=True),
-    "persistence": Guard(records.persistence, directed=True),
-    "status": Guard(records.status, directed=True),
-    "pin": Guard(records.pin, directed=True),
+    "persistence": Guard(records.persistence),
+    "status": Guard(records.status),
+    "pin": Guard(records.pin),
     "validity": Guard(records.validity),
     "attribution": Guard(records.attribution),
     "wholeness": Guard(records.wholeness),

@@ -77,11 +77,6 @@ def turned() -> tuple[int, ...]:
     return tuple(at[name[:-2] + other.get(name[-2:], name[-2:])] for name in names())
 
 
-def exchanged(rows: Matrix) -> Matrix:
-    """Return the rows, shape (n, len(names())), of the swapped pairs."""
-    return rows[:, list(turned())]
-
-
 def _row(event: PreparedText, memory: PreparedText, similarity: float, lexicon: Lexicon) -> Row:
     ours, theirs = event.bag, memory.bag
     alone = _Alone(

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from schemas.base import Position
-from schemas.codec import DEAD_LETTER, EVENT, Unreadable
+from schemas.codec import DEAD_LETTER, Unreadable
 from schemas.decisions import KINDS, Decision
-from schemas.events import Event
 from schemas.outcomes import DeadLetter
 from schemas.topics import DEAD_LETTERS, DECISIONS, EVENTS
 from streams.model.fences import BEGINNING, Epoch, ReadPosition
@@ -28,6 +27,7 @@ from streams.stage.flow.decisions import (
 from streams.stage.flow.incoming import FORWARDED_HEADER
 from streams.stage.flow.takeover import DEDUPLICATOR_GROUP, require_log
 from streams.store.core.counts import number
+from streams.store.flow.past import read_event
 from streams.verify.app.audited import Check, LogCounts, Report, unusable
 from streams.verify.app.copies import IndexCopy, MemoryCopy
 from streams.verify.core.audit import Audit, successors
@@ -171,7 +171,7 @@ class _Reading:
             pairing = self.audit.pairing(partition)
             beginning = await self._log.beginning(EVENTS.name, partition)
             async for record in self._records(EVENTS.name, partition, beginning):
-                pairing.event(record.offset, partial(_event, record))
+                pairing.event(record.offset, partial(read_event, record))
                 origin = dict(record.headers).get(FORWARDED_HEADER)
                 if origin is not None:
                     self.audit.forwarded(partition, origin.decode("utf-8", "replace"))
@@ -307,13 +307,6 @@ def _is_labelled(record: LogRecord, decision: Decision, epoch: Epoch | None) -> 
         return False
     made = decision_record(decision, record.value or b"", record.partition, epoch)
     return record.key == made.key and set(made.headers) <= set(record.headers)
-
-
-def _event(record: LogRecord) -> Event | None:
-    try:
-        return EVENT.decode(record.value or b"")
-    except Unreadable:
-        return None
 
 
 def _expired(partition: int, beginning: int, untold: int) -> str:

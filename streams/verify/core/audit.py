@@ -11,18 +11,16 @@ from typing import TypeAlias
 
 from schemas.base import DecisionId, MemoryId, Position, ScopeName
 from schemas.decisions import (
-    Block,
     Change,
     Decision,
     Erase,
     Fence,
     Forward,
-    Insert,
     NoChange,
-    Reinforce,
     Reject,
-    Revise,
     Revision,
+    event_of,
+    targets_of,
 )
 from schemas.events import Forget
 from schemas.memories import Memory, Target
@@ -143,10 +141,8 @@ class Audit:
             case Forward():
                 self._forwards[decision.partition, decision.source.place] = place
                 self._require_partition(decision.scope, decision.partition, place)
-            case Block():
-                self._require_partition(decision.scope, position.partition, place)
             case _:
-                self._require_partition(decision.event.scope, position.partition, place)
+                self._require_partition(event_of(decision).scope, position.partition, place)
         if not isinstance(decision, NoChange):
             self._require_once(decision, place)
             self._require_own_words(decision, place)
@@ -330,15 +326,9 @@ def _misbuilt(
 
 
 def _targets(decision: Change | Revision) -> Sequence[Target]:
-    match decision:
-        case Insert() | Revise():
-            return ()
-        case Erase():
-            return decision.event.targets if isinstance(decision.event, Forget) else ()
-        case Reinforce():
-            return (decision.target,)
-        case _:
-            return decision.targets
+    if isinstance(decision, Revision):
+        return decision.event.targets if isinstance(decision.event, Forget) else ()
+    return targets_of(decision)
 
 
 def _derived_id(decision: Decision) -> DecisionId:
@@ -346,12 +336,11 @@ def _derived_id(decision: Decision) -> DecisionId:
     match decision:
         case Reject():
             return rejection_id(source.topic, source.partition, source.offset)
-        case Block():
-            return decision_id(decision.scope, decision.event_id)
         case Forward():
             return forwarding_id(source.topic, source.partition, source.offset)
         case _:
-            return decision_id(decision.event.scope, decision.event.event_id)
+            event = event_of(decision)
+            return decision_id(event.scope, event.event_id)
 
 
 def successors(state: Mapping[MemoryId, StoredMemory]) -> AuditFindings:

@@ -13,9 +13,8 @@ from schemas.decisions import (
     Decision,
     Insert,
     Marker,
-    Merge,
     Reason,
-    Replace,
+    Supersession,
     Verdict,
 )
 from schemas.topics import DECISIONS
@@ -127,7 +126,7 @@ class Chronicle:
         for memory in stated(decision):
             live = self.live.setdefault(memory.scope, set())
             (live.add if memory.live else live.discard)(memory.id)
-        if isinstance(decision, Replace | Merge):
+        if isinstance(decision, Supersession):
             retired = {one.memory_id for one in decision.targets} - {decision.memory.id}
             self.live[decision.memory.scope] -= retired
 

@@ -143,7 +143,7 @@ def test_a_pass_over_hundreds_of_memories_takes_less_than_half_a_minute(
     ]
     write_events(tmp_path / "many.jsonl", *wordings, scope="cafe/ana")
     assert memsieve("run", "many.jsonl", "--store", "s", "--policy", "keep-both").code == 0
-    told = memsieve("consolidate", "--store", "s", "--anyway", "--json").json()
+    told = memsieve("consolidate", "--store", "s", "--force", "--json").json()
     assert told["memories_before"] == len(wordings) > 200
     assert told["groups"] > 0
     assert told["duration_ms"] < 30_000

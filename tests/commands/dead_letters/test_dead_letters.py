@@ -178,6 +178,14 @@ def test_of_all_that_are_open_those_that_would_only_fail_again_are_left(
     result = letters(memsieve, "requeue", "--all-open")
     assert result.code == 2
     assert "dead letters not requeued: 2 of 2" in result.err
+    result = letters(memsieve, "requeue", "--all-open", "--json")
+    told = json.loads(result.out)
+    assert told["requeued"] == []
+    assert [one["id"] for one in told["refused"]] == [one["id"] for one in listed(memsieve)]
+    assert told["refused"][0]["error"].startswith("is a row of a file")
+    assert json.loads(result.err) == {"error": "dead letters not requeued: 2 of 2", "exit_code": 2}
+    dropped = letters(memsieve, "drop", "--all-open", "--json").json()
+    assert dropped == {"dropped": [one["id"] for one in told["refused"]], "refused": []}
 
 
 def test_who_names_a_letter_that_cannot_be_requeued_is_told_by_the_exit_code(

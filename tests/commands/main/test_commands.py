@@ -61,6 +61,42 @@ def test_the_list_says_what_a_command_says_of_itself(name: str) -> None:
     assert listed.get_short_help_str(1_000) == command(name, entry).get_short_help_str(1_000) != ""
 
 
+WITHOUT_JSON = {name for name in COMMANDS if name.startswith("service ")} - {
+    "service topics create",
+    "service topics check",
+    "service topics acls",
+    "service schema export",
+    "service settings show",
+    "service settings check",
+} | {"reviews export"}
+"""Services print nothing but log lines; `reviews export` writes lines of JSON as it is."""
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - WITHOUT_JSON))
+def test_a_command_prints_json_for_programs(name: str, memsieve: Memsieve) -> None:
+    assert "  --json " in memsieve(*name.split(), "--help").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "code"),
+    [
+        (["explain"], "Missing argument 'ID'.", 2),
+        (["memory", "list", "--limit", "0"], "Invalid value for '--limit': Input should be", 2),
+        (["doctor"], "doctor is now `memsieve check`", 2),
+        (["memory", "list", "--store", "none"], "none", 3),
+        (["decisions", "--kind", "inserts"], "--kind inserts: write insert, merge", 2),
+    ],
+)
+def test_an_error_is_json_as_well(
+    arguments: list[str], error: str, code: int, memsieve: Memsieve
+) -> None:
+    result = memsieve(*arguments, "--json")
+    assert (result.code, result.out) == (code, "")
+    told = json.loads(result.err)
+    assert (told.keys(), told["exit_code"]) == ({"error", "exit_code"}, code)
+    assert told["error"].startswith(error)
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_of_a_command_ends_with_an_example_that_can_be_parsed(
     name: str, memsieve: Memsieve
@@ -163,8 +199,20 @@ def test_only_what_continues_is_said_to(called: str, *, continues: bool) -> None
     assert ("again to continue" in interrupted(called.split())) is continues
 
 
-@pytest.mark.parametrize("as_json", [(), ("--json",)])
-def test_output_that_cannot_be_written_is_told_in_a_line(as_json: tuple[str, ...]) -> None:
+FULL = "standard output cannot be written: No space left on device"
+
+
+@pytest.mark.parametrize(
+    ("as_json", "told"),
+    [
+        ((), f"memsieve: {FULL}\n"),
+        (("--json",), f'{{"error": "{FULL}", "exit_code": 6}}\n'),
+    ],
+    ids=["text", "json"],
+)
+def test_output_that_cannot_be_written_is_told_in_a_line(
+    as_json: tuple[str, ...], told: str
+) -> None:
     with Path("/dev/full").open("wb") as full:
         result = subprocess.run(
             [*COMMAND, "policy", "list", *as_json],
@@ -173,7 +221,4 @@ def test_output_that_cannot_be_written_is_told_in_a_line(as_json: tuple[str, ...
             text=True,
             check=False,
         )
-    assert result.returncode == 6
-    assert result.stderr == (
-        "memsieve: standard output cannot be written: No space left on device\n"
-    )
+    assert (result.returncode, result.stderr) == (6, told)

@@ -212,6 +212,14 @@ def test_the_contracts_are_exported(memsieve: Memsieve, tmp_path: Path) -> None:
         "asyncapi.json",
     ]
     assert all(json.loads(path.read_text("utf-8")) for path in written)
+    listed = memsieve("service", "schema", "export", "contracts", "--json").json()
+    assert listed == result.out.splitlines()
+
+
+def test_valid_settings_are_told_with_their_policy_and_model(memsieve: Memsieve) -> None:
+    line = memsieve("service", "settings", "check").out
+    told = memsieve("service", "settings", "check", "--json").json()
+    assert line == (f"the settings are valid; policy {told['policy_id']}, model {told['model']}\n")
 
 
 def test_the_exit_codes_are_in_the_help(memsieve: Memsieve) -> None:

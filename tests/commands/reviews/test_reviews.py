@@ -116,7 +116,10 @@ def test_an_answer_is_decided_and_applied_at_once(memsieve: Memsieve) -> None:
 
 def test_two_that_are_distinct_stay_two_and_the_question_is_closed(memsieve: Memsieve) -> None:
     identity = question_of(memsieve, "acme/bo")
-    assert reviews(memsieve, "answer", identity, "distinct", "--author", "dora").code == 0
+    told = reviews(memsieve, "answer", identity, "distinct", "--author", "dora", "--json").json()
+    assert (told["review_id"], told["verdict"]) == (identity, "distinct")
+    assert [one["kind"] for one in told["decisions"]] == ["revise"]
+    assert (told["published"], told["undecided"]) == ([], [])
     assert {GOATS, SHEEP} <= live(memsieve)
     assert [one["scope"] for one in listed(memsieve)] == ["acme/ana"]
     refused = reviews(memsieve, "answer", identity, "same")
@@ -159,6 +162,7 @@ def test_what_is_asked_for_must_be_clear(memsieve: Memsieve) -> None:
         (("show", ""), 2, "ID is empty"),
         (("show", "nothing"), 5, "no question in store has the id nothing"),
         (("answer",), 2, "there is no terminal to ask on: give ID and a verdict"),
+        (("answer", "--json"), 2, "--json answers one question: give ID and a verdict"),
     ):
         result = reviews(memsieve, *arguments)
         assert (result.code, result.out) == (code, "")

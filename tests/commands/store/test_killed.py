@@ -22,7 +22,7 @@ COMMANDS: Mapping[str, Sequence[str]] = {
     "retire": ("memory", "retire", "{first}", "--reason", "invalid"),
     "forget": ("forget", "{first}"),
     "scrub": ("store", "scrub"),
-    "consolidate": ("consolidate", "--now", "--anyway"),
+    "consolidate": ("consolidate", "--now", "--force"),
     "expire": ("memory", "expire", "--policy", "short.toml"),
     "export": ("store", "export", "--tenant", "acme", "--out", "written"),
     "dedupe": ("dedupe", "in.jsonl", "--out", "written"),

@@ -328,9 +328,9 @@ class TestLimits:
         place = OfBench(bench)
         held = await consolidation(place, rules).run(ScopeSelection())
         assert (held.groups, place.proposed, held.scopes[0].why) == (0, [], "too-many")
-        assert "--anyway" in held.alerts[0]
+        assert "--force" in held.alerts[0]
         done = await consolidation(place, rules, rounds_max=20).run(
-            ScopeSelection(now=True, anyway=True)
+            ScopeSelection(now=True, force=True)
         )
         assert done.scopes[0].after == 1
         assert done.as_json()["status"] == "alert"
@@ -338,7 +338,7 @@ class TestLimits:
     async def test_a_pass_never_trips_the_brake_of_the_write_path(self, bench: Bench) -> None:
         rules = policy(merge={"characters_max": 2_000}, brake={"decisions_min": 1})
         await keep_apart(bench, list(near(4)), rules)
-        await consolidation(OfBench(bench), rules).run(ScopeSelection(now=True, anyway=True))
+        await consolidation(OfBench(bench), rules).run(ScopeSelection(now=True, force=True))
         [again] = await bench.say(event("Ana likes the tea of tin 9.", occurred_at=later(50)))
         assert again.kind == "merge"
         assert bench.warned == []

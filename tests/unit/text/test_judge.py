@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from streams.judges.lexicons import english
-from streams.text.judge.features import exchanged, features, names, turned
+from streams.text.judge.features import features, names, turned
 from streams.text.judge.prepared import PreparedText, prepare
 from streams.text.judge.words import WordVectors
 from streams.text.reading import read
@@ -50,7 +50,7 @@ def test_any_pair_has_a_row_of_finite_numbers(event: str, memory: str, similarit
 
 @given(event=TEXTS, memory=TEXTS)
 def test_the_pair_the_other_way_round_is_the_row_exchanged(event: str, memory: str) -> None:
-    there = exchanged(row(event, memory)[None])[0]
+    there = row(event, memory)[list(turned())]
     np.testing.assert_allclose(there, row(memory, event), atol=1e-5)
 
 
