@@ -70,6 +70,7 @@ class EdgeIndex:
         self._dimension = dimension
         self._level = path / "level.json"
         self._recent = RecentMemories(_RECENT)
+        self._flushed = False
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._shard = _open(path) if any(path.iterdir()) else _create(path, dimension)
@@ -162,7 +163,9 @@ class EdgeIndex:
         kept = raised(await self.level(), partition, reached, since, new_token())
         content = _LEVEL.dump_json(IndexLevel(kept, await self.count()))
         with _meanings(self._path):
-            self._shard.flush()
+            if not self._flushed:
+                self._shard.flush()
+                self._flushed = True
             unfinished = self._level.with_suffix(".unfinished")
             unfinished.write_bytes(content)
             unfinished.replace(self._level)
@@ -182,6 +185,7 @@ class EdgeIndex:
             self._shard.close()
 
     def _upsert(self, points: list[engine.Point]) -> None:
+        self._flushed = False
         try:
             with _meanings(self._path):
                 self._shard.update(engine.UpdateOperation.upsert_points(points))
