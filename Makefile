@@ -136,6 +136,7 @@ bench: $(READY) ## Measure speed (ten minutes); bench-full: all sizes and other 
 	@$(BENCH)/store_size.py --rounds 2 --out .bench/store-size.json
 	@$(BENCH)/latency.py --seconds 20 --starts 1 --out .bench/latency.json
 	@$(BENCH)/beside_afternoon.py --rounds 3 --events 300 --out .bench/afternoon.json
+	@$(BENCH)/workers.py --out .bench/workers.json
 	@$(BENCH)/memories_md.py --rounds 3 --out .bench/memories-md.json
 	@OPENBLAS_NUM_THREADS=1 $(BENCH)/consolidation.py --memories 5000 --graded 500 --out .bench/consolidation.json
 	@$(BENCH)/location_memories.py --rounds 1 --out .bench/location-memories.json
@@ -157,6 +158,7 @@ bench-full: $(READY)
 	@$(BENCH)/store_size.py --full --out .bench/store-size.json --plot benchmarks/results/store-size.svg
 	@$(BENCH)/latency.py --out .bench/latency.json
 	@$(BENCH)/beside_afternoon.py --out .bench/afternoon.json
+	@$(BENCH)/workers.py --rounds 5 --events 400 --out .bench/workers.json
 	@$(BENCH)/memories_md.py --out .bench/memories-md.json
 	@$(BENCH)/location_memories.py --out .bench/location-memories.json
 	@$(BENCH)/forgetting.py --memories 1000000 --out .bench/forgetting.json

@@ -101,6 +101,7 @@ MEASURES = (
     Measure("opening a store of 1 M, s", "store-size", "open_seconds_at_1000000", 2, "lower"),
     Measure("publish → decision, p50, ms", "latency", "decision_p50_ms", 20, "lower"),
     Measure("publish → decision, p99, ms", "latency", "decision_p99_ms", 60, "lower"),
+    Measure("two workers ÷ one, events/s", "workers", "two_over_one", 1.8),
     Measure(
         "resident with model at 100 k, MB",
         "store-size",

@@ -86,6 +86,7 @@ class EdgeIndex:
         self._recent = RecentMemories(_RECENT)
         self._waiting: dict[MemoryId, StoredMemory] = {}
         self._large = LargeScopes(self, dimension, copying)
+        self._flushed = False
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._shard = _open(path) if any(path.iterdir()) else _create(path, dimension)
@@ -212,7 +213,9 @@ class EdgeIndex:
         self._write_waiting()
         content = _LEVEL.dump_json(IndexLevel(kept, await self.count()))
         with _meanings(self._path):
-            self._shard.flush()
+            if not self._flushed:
+                self._shard.flush()
+                self._flushed = True
             unfinished = self._level.with_suffix(".unfinished")
             unfinished.write_bytes(content)
             unfinished.replace(self._level)
@@ -246,6 +249,7 @@ class EdgeIndex:
         if not changes:
             return
         points = [_point(change) for change in changes]
+        self._flushed = False
         try:
             with _meanings(self._path):
                 self._shard.update(engine.UpdateOperation.upsert_points(points))

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import TypeVar
 
 from schemas.base import MemoryId
@@ -41,10 +42,12 @@ Answer = TypeVar("Answer")
 
 _OPERATIONS = {EVENTS.name: "decide", DECISIONS.name: "apply", TURNS.name: "extract"}
 """What is done with the records of a topic, as traces call it."""
-_WATCH_SECONDS = 1.0
+_SETTLE_SECONDS = 1
 _KEPT_EVERY = 1_000
-"""Records that a writer applies under load before it flushes the index to disk; otherwise it flushes
-once a second. A flush blocks every decision of this process."""
+"""Records that a writer applies under load before it flushes the index to disk."""
+_FLUSH_SECONDS = 30
+"""How often a writer with an index of its own flushes it otherwise: a flush takes 0.1 s, mostly for
+the disk, and blocks every decision of this process. What a crash loses is read from the log."""
 
 
 @dataclass(frozen=True)
@@ -192,13 +195,16 @@ class Service:
             async with readiness_watched(
                 self._status.waits_for, report=self._report, warn=self._warn
             ):
-                while not stop.done():
-                    await asyncio.wait({stop}, timeout=_WATCH_SECONDS)
-                    await self._watch(stop)
+                for second in count(1):
+                    await asyncio.wait({stop}, timeout=_SETTLE_SECONDS)
+                    if stop.done():
+                        break
+                    await self._watch(second, stop)
 
-    async def _watch(self, stop: asyncio.Future[None]) -> None:
+    async def _watch(self, second: int, stop: asyncio.Future[None]) -> None:
         """Settle idle partitions; stop with the error of a subscription that failed for good."""
-        await asyncio.gather(*(one.partitions.settle() for one in self._status.consumers))
+        due = [one for one in self._status.consumers if second % one.settle_seconds == 0]
+        await asyncio.gather(*(one.partitions.settle() for one in due))
         troubles = (one.subscription.trouble for one in self._status.consumers)
         trouble = next((trouble for trouble in troubles if trouble is not None), None)
         if trouble is not None and not stop.done():
@@ -259,7 +265,7 @@ class Service:
                 log,
                 self._report,
                 sinks=sinks,
-                kept_every=_KEPT_EVERY,
+                kept_every=min(_KEPT_EVERY, self._settings.service.overlay_scope_memories_max),
                 observe=self._metrics.applied,
                 refused=self._metrics.refused.labels("writer").inc,
             )
@@ -375,7 +381,9 @@ class Service:
             claiming=self._metrics.claim,
         )
         subscription.give_to(partitions, log, self._report)
-        return TopicConsumer(process, subscription, partitions)
+        flushes = isinstance(process, Writer) and not self._settings.index.kind.shared
+        settle_seconds = _FLUSH_SECONDS if flushes else _SETTLE_SECONDS
+        return TopicConsumer(process, subscription, partitions, settle_seconds)
 
     def _batch_records(self, process: Process) -> int:
         """Return the records per batch: few if each may take seconds."""

@@ -14,11 +14,15 @@ _PROBE_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class TopicConsumer:
-    """A process on one topic, with the subscription that feeds it, and its partitions."""
+    """A process on one topic, with the subscription that feeds it, and its partitions.
+
+    Idle partitions are settled every `settle_seconds`.
+    """
 
     process: Process
     subscription: Subscription
     partitions: Partitions
+    settle_seconds: int
 
 
 class ServiceStatus:

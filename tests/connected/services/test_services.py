@@ -734,6 +734,28 @@ async def test_a_killed_process_can_be_started_again_before_its_session_is_over(
         assert service.stop() == 0
 
 
+async def test_what_an_index_loses_by_a_kill_is_read_from_the_log(
+    served: Installation, tmp_path: Path
+) -> None:
+    hurried = Installation(
+        served.directory, {**served.variables, "MEMSIEVE_SERVICE__SESSION_SECONDS": "6"}
+    )
+    once_more = [
+        one.model_copy(update={"event_id": f"again-{n}"}) for n, one in enumerate(facts(5))
+    ]
+    with hurried.running("serve") as service:
+        hurried.memsieve("publish", str(write_events(tmp_path / "events.jsonl", facts(5))))
+        await settled(hurried, 5)
+        assert service.metric("memsieve_overlay_memories") == 5  # not on disk yet
+        service.kill()
+    hurried.memsieve("publish", str(write_events(tmp_path / "again.jsonl", once_more)))
+    with hurried.running("serve") as service:
+        await settled(hurried, 10)
+        assert service.stop() == 0
+    kinds = [one["kind"] for one in reversed(hurried.json("decisions"))]
+    assert sorted(kinds) == ["insert"] * 5 + ["reinforce"] * 5
+
+
 HEADER_NAME_THAT_IS_NO_UTF8 = """
 import asyncio, sys
 from aiokafka import AIOKafkaProducer
