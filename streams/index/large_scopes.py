@@ -170,7 +170,9 @@ class ScopeVectors:
 
     def nearest(self, query: Query) -> list[MemoryId]:
         """Return the memories that are nearest, nearest first: each as near as its nearest row."""
-        scores = self._matrix[: len(self._owners)] @ query.vector
+        rows = self._matrix[: len(self._owners)]
+        # In one thread: `@` takes several, and 16 ms for 2,000 rows where others need the cores.
+        scores: NDArray[np.float32] = np.einsum("ij,j->i", rows, query.vector)
         near = np.flatnonzero(scores >= query.floor - FLOAT32_SLACK)
         ranked = min(len(near), max(_FEW, query.limit))
         while True:
