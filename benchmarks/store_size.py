@@ -10,8 +10,7 @@ scopes with their vectors given, and searches known vectors in the scope of 1,00
 one. By the first round both scopes are copied: see streams/index/large_scopes.py. The whole cost of an event is that of embedding one text, one constant for all sizes, and of
 everything else at that size, both in seconds of the processor; every process keeps to one core.
 Searches are in milliseconds of the wall. Memory is resident memory, with the model and with what
-searches touch of mapped files. --full adds 1,000,000 memories, and at the end the graphs that
-`memsieve store optimize` builds: how long that takes, and the searches once more.
+searches touch of mapped files. --full adds 1,000,000 memories.
 """
 
 import argparse
@@ -38,7 +37,6 @@ from benchmarks.measuring import (
     resident,
 )
 from benchmarks.vectors import DIMENSION, Given, seeded
-from streams.index.edge import EdgeIndex
 from streams.model.ports import Embedder, Index
 from streams.store.app import settings, wiring
 from streams.store.world.store_directory import IndexKind
@@ -79,15 +77,6 @@ class Measured:
     large: list[float]
 
 
-@dataclass(frozen=True)
-class Graphs:
-    """The seconds to build graphs, and milliseconds of single searches afterwards."""
-
-    seconds: float
-    middle: list[float]
-    large: list[float]
-
-
 Rounds: TypeAlias = dict[int, list[Measured]]
 
 
@@ -96,20 +85,18 @@ def main() -> None:
     wanted: list[int] = [*options.sizes, *([_FULL] if options.full else [])]
     sizes = sorted(set(wanted))
     with tempfile.TemporaryDirectory() as directory:
-        opened, rounds, graphs = _measured(
-            Path(directory), sizes, options.rounds, graphs=options.full
-        )
+        opened, rounds = _measured(Path(directory), sizes, options.rounds)
     for size in sizes:
         _show(size, opened[size], rounds[size])
     if options.plot:
         options.plot.parent.mkdir(parents=True, exist_ok=True)
         options.plot.write_text(_plot(rounds), encoding="utf-8")
-    _result(opened, rounds, graphs).give(options.out)
+    _result(opened, rounds).give(options.out)
 
 
 def _measured(
-    directory: Path, sizes: Sequence[int], rounds: int, *, graphs: bool
-) -> tuple[dict[int, Opened], Rounds, dict[int, Graphs]]:
+    directory: Path, sizes: Sequence[int], rounds: int
+) -> tuple[dict[int, Opened], Rounds]:
     stores: dict[int, _Store] = {}
     measured: Rounds = {size: [] for size in sizes}
     try:
@@ -119,9 +106,7 @@ def _measured(
         for number in range(rounds):
             for size in reversed(sizes) if number % 2 else sizes:
                 measured[size].append(stores[size].measure())
-        opened = {size: store.opened for size, store in stores.items()}
-        built = {size: store.build_graphs() for size, store in stores.items() if graphs}
-        return opened, measured, built
+        return {size: store.opened for size, store in stores.items()}, measured
     finally:
         for store in stores.values():
             store.close()
@@ -140,16 +125,9 @@ class _Store:
         self.opened = Opened(seconds, opening, disk, model, after)
 
     def measure(self) -> Measured:
-        measured: Measured = self._asked("measure")
+        self._child.pipe.send("measure")
+        measured: Measured = self._child.pipe.recv()
         return measured
-
-    def build_graphs(self) -> Graphs:
-        graphs: Graphs = self._asked("graphs")
-        return graphs
-
-    def _asked(self, what: str) -> Any:  # noqa: ANN401 - whatever the child answers
-        self._child.pipe.send(what)
-        return self._child.pipe.recv()
 
     def close(self) -> None:
         self._child.pipe.send(None)
@@ -200,10 +178,7 @@ def _serve(pipe: Pipe, path: Path, size: int) -> None:
             given = Given({})
             deciding = Deciding(log, index, index, given)
             first = 0
-            while (asked := pipe.recv()) is not None:
-                if asked == "graphs":
-                    pipe.send(await _graphs(index, layout))
-                    continue
+            while pipe.recv() is not None:
                 pipe.send(await _round(embedder, index, layout, (deciding, given), first))
                 first += _EVENTS
         await index.close()
@@ -230,19 +205,6 @@ async def _round(
     return Measured(
         encoding * 1e6,
         rest * 1e6,
-        await searches(index, layout, layout.middle, _SEARCHES),
-        await searches(index, layout, layout.large, _SEARCHES),
-    )
-
-
-async def _graphs(index: EdgeIndex, layout: Layout) -> Graphs:
-    watch = Watch()
-    index.optimise()
-    seconds = watch.lap().wall
-    for places in (layout.middle, layout.large):
-        await searches(index, layout, places, _SEARCHES)
-    return Graphs(
-        seconds,
         await searches(index, layout, layout.middle, _SEARCHES),
         await searches(index, layout, layout.large, _SEARCHES),
     )
@@ -293,7 +255,7 @@ def _figures(size: int, opened: Opened, rounds: list[Measured]) -> dict[str, Spr
     }
 
 
-def _result(opened: dict[int, Opened], rounds: Rounds, graphs: dict[int, Graphs]) -> Result:
+def _result(opened: dict[int, Opened], rounds: Rounds) -> Result:
     least, encoding = min(rounds), _encoding(rounds)
     ratios: dict[str, Spread] = {}
     for size, measured in rounds.items():
@@ -306,11 +268,6 @@ def _result(opened: dict[int, Opened], rounds: Rounds, graphs: dict[int, Graphs]
     figures: dict[str, Spread | float] = {"encoding_microseconds": encoding}
     for size in rounds:
         figures |= _figures(size, opened[size], rounds[size])
-    for size, one in graphs.items():
-        figures[f"graphs_seconds_at_{size}"] = one.seconds
-        for name, taken in (("middle", one.middle), ("large", one.large)):
-            figures[f"search_p50_ms_in_{name}_with_graphs_at_{size}"] = _p50(taken)
-            figures[f"search_p99_ms_in_{name}_with_graphs_at_{size}"] = _p99(taken)
     return Result(
         benchmark="store-size",
         method=str(__doc__),

@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 
 from schemas.base import ScopeName
 from streams.index.edge import EdgeIndex
+from streams.index.large_scopes import CopyLimits
 from streams.model.neighbours import StoredMemory
 from streams.model.ports import Query
 from tests.builders import identity, memory
@@ -25,7 +26,8 @@ def _scattered(count: int, number: int) -> NDArray[np.float64]:
 async def test_a_large_scope_gets_a_graph_that_finds_what_was_found_before(tmp_path: Path) -> None:
     around = _scattered(_COUNT // 10, 1).repeat(10, axis=0) + 0.3 * _scattered(_COUNT, 2)
     vectors = (around / np.linalg.norm(around, axis=1, keepdims=True)).astype(np.float32)
-    index = EdgeIndex(tmp_path / "index", 384)
+    uncopied = CopyLimits(memories_min=_COUNT + 1)
+    index = EdgeIndex(tmp_path / "index", 384, copying=uncopied)
     held = [memory(f"Box {n}.", scope=_LARGE, id=identity(n + 1)) for n in range(_COUNT)]
     await index.write([StoredMemory(*one) for one in zip(held, vectors, strict=True)])
     queries = [Query(_LARGE, vector, 5, 0.5) for vector in vectors[::100]]
