@@ -527,10 +527,10 @@ def test_a_conflict_is_told_on_both_sides_until_one_of_them_is_changed(
         assert against.probability > 0.8
         assert nine.contradicts == ()
         [one] = memory.search("The office opens at 9 am.", scope=ANA, limit=1)
-        assert (one.memory_id, one.last_seen_at) == (nine.memory_id, THEN)
+        assert (one.memory_id, one.last_seen_at) == (eight.memory_id, THEN + timedelta(days=1))
         [other] = one.conflicts
-        assert (other.memory_id, other.text) == (eight.memory_id, eight.text)
-        assert other.last_seen_at == THEN + timedelta(days=1)
+        assert (other.memory_id, other.text) == (nine.memory_id, nine.text)
+        assert other.last_seen_at == THEN
         assert [conflict.text for conflict in memory.get(eight.memory_id).conflicts] == [nine.text]
         assert [len(kept.conflicts) for kept in memory.memories(ANA)] == [1, 1]
         assert f'in conflict with "{nine.text}" of 2026-03-01' in memory.recall(scope=ANA)
