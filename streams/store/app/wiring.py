@@ -371,19 +371,21 @@ def new_key(directory: StoreDirectory) -> None:
 
 def llm_verifier(settings: LlmSettings, clock: Clock) -> "LlmVerifier | None":
     """Return the language model as a judge; None if none is configured."""
+    if settings.base_url is None:
+        return None
     from streams.judges.chat import Chat
     from streams.judges.openai_compatible import LlmVerifier
 
-    if settings.base_url is None:
-        return None
     return LlmVerifier(Chat(llm_endpoint(settings), clock), settings.verify_prompt)
 
 
 def llm_wording(settings: LlmSettings, verifier: "LlmVerifier | None") -> Wording | None:
     """Return the same language model for wording merges; it shares the judge's client and budget."""
+    if verifier is None:
+        return None
     from streams.judges.openai_compatible import LlmWording
 
-    return None if verifier is None else LlmWording(verifier.chat, settings.merge_prompt)
+    return LlmWording(verifier.chat, settings.merge_prompt)
 
 
 def decision_lines(process: str, settings: LoggingSettings) -> "DecisionLines | None":
