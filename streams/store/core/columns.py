@@ -173,10 +173,6 @@ def guessed(rows: Sequence[Row], named: NamedColumns) -> GuessedColumns:
     )
 
 
-_FIELDS = OWN - {"text", "scope", "event_id", "occurred_at"}
-"""Columns whose names make them other fields of the event already."""
-
-
 def mapping_of(
     guess: GuessedColumns, named: NamedColumns, scope: str, *, kinds: bool
 ) -> FieldMapping | None:
@@ -234,8 +230,8 @@ class _Open:
 
     def __init__(self, columns: Sequence[_Column], named: NamedColumns) -> None:
         taken = {column for _, column in named.columns()}
-        self._names = {one.name for one in columns}
-        self.columns = [one for one in columns if one.name not in taken | _FIELDS]
+        self._names = {one.name for one in columns} - taken
+        self.columns = [one for one in columns if one.name not in taken | OWN]
 
     def take(
         self, named: str | None, usual: str, guess: Callable[[list[_Column]], str | None]

@@ -279,6 +279,12 @@ COLUMNS = st.sampled_from(
 TABLES = st.lists(st.dictionaries(COLUMNS, VALUES, max_size=6), min_size=1, max_size=6)
 
 
+def test_a_column_with_the_name_of_a_part_is_no_other_part() -> None:
+    table = [{"scope": "The printer on the second floor is out of toner."}] * 2
+    found = guessed(table, NOBODY)
+    assert (found.text, found.scope) == (None, "scope")
+
+
 @given(TABLES)
 def test_whatever_rows_hold_a_guess_names_their_columns_each_once(
     table: list[dict[str, Any]],
