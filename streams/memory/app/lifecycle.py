@@ -248,7 +248,7 @@ class Lifecycle:
 
     async def _corrected(self, memory: Memory, correction: Correction) -> Remember:
         """Return the event that corrects a memory; the one that did so already may come again."""
-        now, address = self.clock.now(), await self._address(memory)
+        now, address = self.clock.now(), await self._address(memory, correction)
         try:
             fresh = correcting(memory, correction, address, now)
         except ValidationError as error:
@@ -266,12 +266,14 @@ class Lifecycle:
             raise DeclinedRequest(DeclineReason.CONFLICT, said, "text")
         return event
 
-    async def _address(self, memory: Memory) -> Mapping[str, object]:
+    async def _address(self, memory: Memory, correction: Correction) -> Mapping[str, object]:
         """Return the fields by which an event gives a memory a new text.
 
-        Where the log is not read, its name is not known, and a new memory takes its place.
+        A new memory takes its place where the log is not read, so that its name is not known, and
+        where the text is from before the memory was seen: by name, that would be its history.
         """
-        if self.reader is None:
+        at = correction.occurred_at
+        if self.reader is None or (at is not None and at < memory.last_seen_at):
             return {"memory_id": None, "supersedes": (memory.id,)}
         return await addressing(self.reader, memory)
 
