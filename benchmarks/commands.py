@@ -3,7 +3,8 @@
 Usage: python benchmarks/commands.py [--rounds N] [--out FILE]
 
 Each is a process of its own, from its start to its end, the model's and libraries' files already
-read once. The store holds a hundred memories in one scope, and the search encodes its question.
+read once. The store holds a hundred memories in one scope; the search encodes its question, and
+judges which of what it finds is one fact.
 """
 
 import subprocess
@@ -12,27 +13,29 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.material import facts, write
+from benchmarks.material import Event, Texts, short_texts, write
 from benchmarks.measuring import Result, Rounds, Spread, Watch, arguments, in_turn
 
 _VERSION, _SEARCH = "--version", "search"
-_MEMORIES = 100
+_MEMORIES, _SCOPE = 100, "bench/one"
 
 
 def main() -> None:
     options = arguments(__doc__, rounds=7).parse_args()
     with tempfile.TemporaryDirectory() as directory:
         store = Path(directory) / "store"
-        file = write(Path(directory) / "facts.jsonl", facts(_MEMORIES, scopes=1))
+        material = short_texts(limit=_MEMORIES)
+        events = [Event(_SCOPE, text) for text in material.texts]
+        file = write(Path(directory) / "memories.jsonl", events)
         _memsieve("run", str(file), "--store", str(store))
         rounds = in_turn(options.rounds, _commands(store), warm=True)
-    _result(rounds).give(options.out)
+    _result(rounds, material).give(options.out)
 
 
 def _commands(store: Path) -> dict[str, Callable[[], float]]:
     return {
         _VERSION: lambda: _memsieve("--version"),
-        _SEARCH: lambda: _memsieve("search", "Which gate?", "--store", str(store)),
+        _SEARCH: lambda: _memsieve("search", "Who likes music?", "--store", str(store)),
     }
 
 
@@ -40,15 +43,15 @@ def _memsieve(*words: str) -> float:
     """Run a command; return its seconds."""
     watch = Watch()
     command = str(Path(sys.executable).with_name("memsieve"))
-    subprocess.run([command, *words], check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - ours
+    subprocess.run([command, *words], check=True, capture_output=True)  # noqa: S603 - ours
     return watch.lap().wall
 
 
-def _result(rounds: Rounds) -> Result:
+def _result(rounds: Rounds, material: Texts) -> Result:
     return Result(
         benchmark="commands",
         method=str(__doc__),
-        material={"memories": _MEMORIES},
+        material=material.about(),
         figures={
             "version_seconds": Spread.of(rounds[_VERSION], "lower"),
             "search_seconds": Spread.of(rounds[_SEARCH], "lower"),
