@@ -88,6 +88,7 @@ class Partitions:
     _steps: dict[int, asyncio.Task[None]] = field(
         default_factory=dict[int, asyncio.Task[None]], init=False
     )
+    _letting_go: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _joined: bool = field(default=False, init=False)
     _over: bool = field(default=False, init=False)
 
@@ -113,9 +114,10 @@ class Partitions:
 
     async def revoked(self, partitions: Sequence[int]) -> None:
         self._forget(partitions)
-        await self._finish()
-        for partition in partitions:
-            self.process.release(partition)
+        async with self._letting_go:  # of `close`, which settles what it has finished
+            await self._finish()
+            for partition in partitions:
+                self.process.release(partition)
 
     async def handle(self, records: Sequence[LogRecord]) -> None:
         """Process the fetched records, partitions concurrently: one waits while another works."""
@@ -143,10 +145,11 @@ class Partitions:
         self._over = True
         held = dict(self._held)
         self._forget(list(held))
-        await self._finish()
-        with suppress(Transient, TimeoutError):  # the next start catches up
-            async with asyncio.timeout(self.revoke_seconds):
-                await self._settle_at_last(held)
+        async with self._letting_go:
+            await self._finish()
+            with suppress(Transient, TimeoutError):  # the next start catches up
+                async with asyncio.timeout(self.revoke_seconds):
+                    await self._settle_at_last(held)
 
     async def _settle_at_last(self, gone: Mapping[int, AssignedPartition]) -> None:
         for partition, held in gone.items():

@@ -841,6 +841,24 @@ class TestClose:
         await feeding
         assert (await bench.decided(0), await bench.committed(0)) == ([], None)
 
+    @pytest.mark.parametrize("step", ["handle", "settle"])
+    async def test_a_rebalance_meanwhile_lets_go_of_nothing_before_its_end(
+        self, bench: Bench, step: str
+    ) -> None:
+        """What is released cannot be settled any more."""
+        await bench.assign(0)
+        gate = bench.process.gates[step, 0] = Gate()
+        feeding = asyncio.create_task(bench.feed())
+        await quiet()
+        closing = asyncio.create_task(bench.partitions.close())
+        await gate.reached.wait()
+        revoking = asyncio.create_task(bench.partitions.revoked([0]))
+        await quiet()
+        assert "released 0" not in bench.process.happened
+        gate.opened.set()
+        await asyncio.gather(feeding, closing, revoking)
+        assert bench.process.happened[-2:] == ["settled 0", "released 0"]
+
     async def test_what_waits_is_not_claimed_after_it(self, bench: Bench) -> None:
         bench.failures.at("claim", 0, Transient("the index is away"))
         await bench.assign(0)
