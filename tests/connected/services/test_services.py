@@ -486,7 +486,7 @@ async def test_a_collection_that_is_deleted_meanwhile_is_refilled(
             await client.delete_collection(one.name)
         await client.close()
         # Who asks first creates it anew; the writer then finds another index than its own.
-        said = ("was gone", "the index was rebuilt")
+        said = ("was gone", "was rebuilt")
         wait_until(lambda: any(one in line for one in said for line in writer.events), "the loss")
         installation.memsieve("publish", *files)
         await settled(installation, 44)
