@@ -22,15 +22,7 @@ from schemas.decisions import (
     Replace,
     Revision,
 )
-from schemas.events import (
-    Answer,
-    Consolidate,
-    Event,
-    Forget,
-    Remember,
-    Request,
-    Undo,
-)
+from schemas.events import Answer, Consolidate, Event, Forget, Remember, Request, Undo
 from schemas.memories import Memory
 from schemas.outcomes import DeadLetter, Review, Stage
 from streams.model.embedding import NEAR_TIE, TextVector, Vector, nowhere, pack, similarity
