@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from schemas.decisions import Decision, Marker
 from schemas.events import MEMBERS_MAX, Ended, Event, Pin, Rate, Remember, Retire
 from schemas.memories import Memory
+from streams.changes.app.lineages import standing_for
 from streams.changes.app.updating import renewed, renewing, says_already, told_after
 from streams.changes.core.history import not_live
 from streams.clock.system import SystemClock
@@ -254,9 +255,11 @@ async def _pair(
 
 
 async def _live(reader: StoreReader, beginning: str, scope: str | None) -> Memory:
+    """Return the live memory that an id, or its beginning, means, or that stands for it now."""
     memory = await reader.memory(await options.memory_id(reader, beginning, scope))
     if memory is None:
         raise options.UnknownId(f"no memory in {reader.place} has the id {beginning}")
+    memory = await standing_for(beginning, memory, reader.memory)
     if not memory.live:
         raise options.UsageError(not_live(memory))
     return memory

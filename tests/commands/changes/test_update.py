@@ -140,3 +140,25 @@ def test_a_memory_that_was_replaced_names_the_one_to_change(
     assert refused.code == 2
     assert refused.err.startswith(f"memsieve: memory {identity} is not live: replaced on ")
     assert refused.err.endswith(f"; ask for {live['id']} instead\n")
+
+
+def test_an_events_id_goes_on_to_the_memory_that_stands_for_it(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    write_events(tmp_path / "facts.jsonl", OLD)
+    memsieve("run", "facts.jsonl", "--store", "store")
+    [said] = memsieve("decisions", "--store", "store", "--json").json()
+    event, last = said["event"]["event_id"], said["memory"]["id"]
+    for text in (NEW, "Ana has moved to Nice."):
+        told = memsieve("memory", "update", event, text, "--store", "store")
+        assert (told.code, told.out.splitlines()[0].split()[-1]) == (0, last), told.err
+        [live] = memsieve("memory", "list", "--store", "store", "--json").json()
+        assert live["text"] == text
+        last = live["id"]
+    for command in (("pin",), ("unpin",), ("retire", "--reason", "invalid")):
+        told = memsieve("memory", *command, event, "--store", "store")
+        assert (told.code, last in told.out) == (0, True), told.err
+    ended = memsieve("memory", "pin", event, "--store", "store")
+    assert ended.err == f"memsieve: memory {last} is not live: ended: invalid\n"
+    first = memsieve("memory", "history", event, "--store", "store", "--json").json()["memory"]
+    assert first["id"] == said["memory"]["id"]
