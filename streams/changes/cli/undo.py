@@ -81,7 +81,7 @@ class _Told:
         for one in plan.resting:
             yield f"with   {_in_a_line(one)}"
             if one in plan.unsettled:
-                yield "       not repeated: check it"
+                yield f"       {why(one)}; it is not repeated: check it"
         for before, after in plan.memories:
             # The id of a new memory comes from the request's time: a dry run has another one.
             named = f"memory {after.id}" if before or self.responses else "a new memory"

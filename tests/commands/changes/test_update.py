@@ -28,7 +28,7 @@ def texts_after(memsieve: Memsieve, hint: str) -> set[str]:
 def test_the_new_text_stands_and_the_old_one_is_in_the_history(
     memsieve: Memsieve, identity: str
 ) -> None:
-    told = memsieve("memory", "update", identity[:8], NEW, "--store", "store")
+    told = memsieve("memory", "update", identity[:8], NEW, "--author", "june", "--store", "store")
     assert told.code == 0, told.err
     assert "replaces " + identity in told.out
     [memory] = memsieve("memory", "list", "--store", "store", "--json").json()
@@ -36,6 +36,19 @@ def test_the_new_text_stands_and_the_old_one_is_in_the_history(
     history = memsieve("memory", "history", memory["id"], "--store", "store").out
     assert f'{identity}  "{OLD}"' in history
     assert "asked for this update" in history
+    assert f"replaced on {memory['created_at'][:10]} by {memory['id']}: a person asked" in (
+        memsieve("memory", "history", identity, "--store", "store").out
+    )
+    made, answered = memsieve("decisions", "--store", "store", "--json").json()[-2:]
+    story = memsieve("explain", made["decision_id"], "--store", "store").out
+    asked, then = story.splitlines()[-4:-2]
+    assert asked == f"it asks to replace {identity}: the policy leaves that to a person."
+    assert then == (
+        f"then june asked for this update: memory {memory['id']} replaces {identity} "
+        f"(decision {answered['decision_id']})."
+    )
+    planned = memsieve("undo", made["decision_id"], "--dry-run", "--store", "store").out
+    assert "june asked for this update; it is not repeated: check it" in planned
     assert texts_after(memsieve, told.out.splitlines()[1]) == {OLD}
 
 
