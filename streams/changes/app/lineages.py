@@ -86,6 +86,18 @@ async def undo(
         wish = replace(wish, at=SystemClock().now())
 
 
+async def twins(client: Client, undone: UndoPlan) -> dict[MemoryId, MemoryId]:
+    """Return the memories that an undo left live beside another live one with the same text."""
+    live = [after for _, after in undone.memories if after.live]
+    found = await (await client.index()).with_content([one.content_key for one in live])
+    return {
+        one.id: other.memory.id
+        for one in live
+        for other in found.get(one.content_key, ())
+        if other.memory.id != one.id and other.memory.content_key == one.content_key
+    }
+
+
 @dataclass(frozen=True)
 class Ancestor:
     """A memory that another one stands for, and the number of steps between them."""
