@@ -57,7 +57,11 @@ def update(
     *,
     asking: options.OfMemoryOptions,
 ) -> None:
-    """Give a memory a new text, without comparing it. The old text stays in the history."""
+    """Give a memory a new text, without comparing it. The old text stays in the history.
+
+    The history names the author where a new memory replaces the old one by an answer: not for a
+    memory that its producer named, which keeps its id, nor where the policy lets events replace.
+    """
     source = asking.source()
     who = author_of(source.settings, asking.author)
     responses = heard(source, _updated(source, identity, text, who, asking))
