@@ -145,7 +145,7 @@ class AsyncMemory:
         author = partial(author_of, store.settings, None)
 
         async def updated(life: Lifecycle) -> list[Response]:
-            memory = await _meant(life, memory_id, scope)
+            memory = await _meant(life, memory_id, scope, now=True)
             return await life.update(memory, correction, author)
 
         with translated():
@@ -278,7 +278,7 @@ class AsyncMemory:
         """Keep two memories that are in conflict. See `Memory.distinct`."""
 
         async def asked(life: Lifecycle, memory: Memory, by: str, note: str) -> list[Response]:
-            other = await _meant(life, other_id, scope, "other_id")
+            other = await _meant(life, other_id, scope, "other_id", now=True)
             return await life.distinct(memory, other, by, note)
 
         return await self._changed(memory_id, scope, author, note, asked)
@@ -349,7 +349,8 @@ class AsyncMemory:
         store, by = await self._asked_by(author, note)
 
         async def changed(life: Lifecycle) -> list[Response]:
-            return await asked(life, await _meant(life, memory_id, scope), by, note)
+            memory = await _meant(life, memory_id, scope, now=True)
+            return await asked(life, memory, by, note)
 
         with translated():
             return decision_of(*await store.change(changed))
@@ -429,11 +430,19 @@ def _id(given: object, field: str = "memory_id") -> str:
 
 
 async def _meant(
-    life: Lifecycle, given: object, scope: str | None, field: str = "memory_id"
+    life: Lifecycle,
+    given: object,
+    scope: str | None,
+    field: str = "memory_id",
+    *,
+    now: bool = False,
 ) -> Memory:
-    """Return the memory that an id, its beginning or a name means; in one scope if it is named."""
+    """Return the memory that an id, its beginning or a name means; in one scope if it is named.
+
+    `now` is as for `Lifecycle.any_memory`.
+    """
     identity, exact = _id(given, field), valid(_Place, {"scope": scope}).scope
-    return await life.memory(identity, only_in(exact), field)
+    return await life.memory(identity, only_in(exact), field, now=now)
 
 
 def _wanted(memory_id: str | None, scope: str | None, tenant: str | None) -> ForgetTarget:

@@ -114,7 +114,16 @@ class Answer(Record):
     def text(self) -> str:
         """What it says, in words."""
         older, newer = self.older.memory_id, self.newer.memory_id
-        return f"{self.author} answers {self.verdict}: memory {newer} is that to memory {older}"
+        return f"{self.author}: memory {newer} {_ANSWER[self.verdict]} memory {older}"
+
+
+_ANSWER = {
+    "same": "says the same as",
+    "refines": "says more than",
+    "refined-by": "says less than",
+    "contradicts": "replaces",
+    "distinct": "states another fact than",
+}
 
 
 MEMBERS_MAX = 64

@@ -3,7 +3,8 @@
 from collections.abc import AsyncIterator, Sequence
 
 from schemas.base import MemoryId
-from schemas.decisions import Decision, Ignore, Marker
+from schemas.decisions import Change, Decision, Ignore, Marker, Replace
+from schemas.events import Answer, Remember
 from streams.changes.core.history import standing
 from streams.stage.core.explain import explain, outcome, why
 from streams.stage.core.ledger import touched
@@ -24,7 +25,23 @@ async def story(reader: StoreReader, decision: Decision) -> list[str]:
     """Return the story of one decision, line by line, with the texts it was based on."""
     near = () if isinstance(decision, Marker) else decision.evidence.neighbours
     concerned = [*touched(decision), *(neighbour.memory_id for neighbour in near)]
-    return explain(decision, await reader.versions(concerned), reader.policy(decision))
+    answers = await _answers(reader, decision)
+    return explain(decision, await reader.versions(concerned), reader.policy(decision), answers)
+
+
+async def _answers(reader: StoreReader, decision: Decision) -> list[Replace]:
+    """Return the answers by which a memory replaced those that its event asked to replace."""
+    if not isinstance(decision, Change) or not isinstance(decision.event, Remember):
+        return []
+    named = {MemoryId(name) for name in decision.event.supersedes}
+    return [
+        one
+        for one in await reader.on_memories([*named] if decision.evidence.refused else [])
+        if isinstance(one, Replace)
+        and isinstance(one.event, Answer)
+        and one.memory.id == decision.memory.id
+        and not named.isdisjoint(touched(one))
+    ]
 
 
 async def _decisions(reader: StoreReader, entries: Sequence[CountedDecision]) -> AsyncIterator[str]:

@@ -128,7 +128,7 @@ class TestMemory:
             assert [one.text for one in memory.history(first.memory_id)] == [LYON, LYON, PARIS]
             undone = memory.undo(moved.id, note="she did not")
             assert undone.text == LYON
-            assert {one.text for one in memory.memories(ANA)} == {LYON, PARIS}
+            assert [one.text for one in memory.memories(ANA)] == [LYON]
 
             gone = memory.forget(first.memory_id)
             assert first.memory_id in gone.memory_ids
@@ -215,6 +215,23 @@ class TestMemory:
             joined = memory.update(home.memory_id, TEA)
             assert joined.effect == f"memory {home.memory_id} replaces {tea.memory_id}"
             assert [one.id for one in memory.memories(ANA)] == [home.memory_id]
+
+    def test_an_events_id_goes_on_to_the_memory_that_stands_for_it(
+        self, opened: Open, request: pytest.FixtureRequest, tmp_path: Path
+    ) -> None:
+        with opened(request, tmp_path, "default-hashing") as memory:
+            [first] = memory.add_many([{"text": LYON, "memory_id": None}], scope=ANA)
+            for text in (PARIS, BEES):
+                [moved, again] = [
+                    memory.update(first.event_id, text, event_id=text) for _ in range(2)
+                ]
+                assert again.memory_id == moved.memory_id
+                assert [one.text for one in memory.memories(ANA)] == [text]
+            memory.pin(first.event_id)
+            assert memory.get(moved.memory_id).pinned
+            with pytest.raises(ConflictError, match="is not live: replaced"):
+                memory.pin(first.memory_id)
+            assert memory.get(first.event_id).text == LYON
 
     def test_an_update_corrects_the_case_of_a_memory(
         self, opened: Open, request: pytest.FixtureRequest, tmp_path: Path

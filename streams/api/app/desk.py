@@ -120,11 +120,13 @@ class Desk:
         """Return the memory that an id means; one outside the token's scopes is unknown.
 
         In one scope, if it is named. `field` of the request holds the id. Raises DeclinedRequest if
-        it is forgotten, unless `forgotten` ones are wanted, too.
+        it is forgotten, unless `forgotten` ones are wanted, too. To be written otherwise, it is the
+        one that stands for an event or a name by now.
         """
         nobody = self.life.unknown("memory", identity, field)
         within = only_in(scope, _grant(request).covers)
-        memory = await self.life.any_memory(identity, within, field)
+        now = right == "write" and not forgotten
+        memory = await self.life.any_memory(identity, within, field, now=now)
         self.permit(request, right, memory.scope, field, nobody)
         if scope not in {None, memory.scope}:
             raise nobody

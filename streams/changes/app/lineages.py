@@ -1,6 +1,6 @@
 """Lineage from a log: the undo of a decision, and the history of a memory."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from pydantic import ValidationError
@@ -86,6 +86,18 @@ async def undo(
         wish = replace(wish, at=SystemClock().now())
 
 
+async def twins(client: Client, undone: UndoPlan) -> dict[MemoryId, MemoryId]:
+    """Return the memories that an undo left live beside another live one with the same text."""
+    live = [after for _, after in undone.memories if after.live]
+    found = await (await client.index()).with_content([one.content_key for one in live])
+    return {
+        one.id: other.memory.id
+        for one in live
+        for other in found.get(one.content_key, ())
+        if other.memory.id != one.id and other.memory.content_key == one.content_key
+    }
+
+
 @dataclass(frozen=True)
 class Ancestor:
     """A memory that another one stands for, and the number of steps between them."""
@@ -112,7 +124,7 @@ async def history(reader: StoreReader, identity: MemoryId) -> MemoryLineage:
     """Return the life of a memory, found by the memory ids in the headers of the log's records."""
     known = versions(identity, await reader.on_memories([identity]))
     ancestors = await _ancestors(reader, [identity])
-    return MemoryLineage(known, ancestors, await _successors(reader, known[-1].memory))
+    return MemoryLineage(known, ancestors, await successors(known[-1].memory, reader.memory))
 
 
 async def _ancestors(reader: StoreReader, ids: Sequence[MemoryId]) -> list[Ancestor]:
@@ -130,16 +142,32 @@ async def _ancestors(reader: StoreReader, ids: Sequence[MemoryId]) -> list[Ances
     return list(found.values())
 
 
-async def _successors(reader: StoreReader, memory: Memory) -> list[Memory]:
-    """Return the successors of a memory, up to the one that is live or has ended."""
+async def successors(
+    memory: Memory, state: Callable[[MemoryId], Awaitable[Memory | None]]
+) -> list[Memory]:
+    """Return the successors of a memory, up to the one that is live or has ended.
+
+    `state` returns the newest state of a memory.
+    """
     found: dict[MemoryId, Memory] = {}
     while memory.superseded is not None and memory.superseded.by is not None:
-        after = await _now(reader, [memory.superseded.by])
-        if not after or after[0].id in found:
+        after = await state(memory.superseded.by)
+        if after is None or after.id in found:
             break  # damaged: memsieve check --full reports it
-        [memory] = after
-        found[memory.id] = memory
+        found[after.id] = memory = after
     return list(found.values())
+
+
+async def standing_for(
+    identity: str, memory: Memory, state: Callable[[MemoryId], Awaitable[Memory | None]]
+) -> Memory:
+    """Return the memory to change, given what an id means: an event's, or a name, goes on.
+
+    A memory's own id, or its beginning, means no other. `state` is as for `successors`.
+    """
+    if memory.id.startswith(identity):
+        return memory
+    return [memory, *await successors(memory, state)][-1]
 
 
 async def _now(reader: StoreReader, ids: Sequence[MemoryId]) -> list[Memory]:

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from schemas.decisions import Decision, Marker
 from schemas.events import MEMBERS_MAX, Ended, Event, Pin, Rate, Remember, Retire
 from schemas.memories import Memory
+from streams.changes.app.lineages import standing_for
 from streams.changes.app.updating import renewed, renewing, says_already, told_after
 from streams.changes.core.history import not_live
 from streams.clock.system import SystemClock
@@ -56,7 +57,11 @@ def update(
     *,
     asking: options.OfMemoryOptions,
 ) -> None:
-    """Give a memory a new text, without comparing it. The old text stays in the history."""
+    """Give a memory a new text, without comparing it. The old text stays in the history.
+
+    The history names the author where a new memory replaces the old one by an answer: not for a
+    memory that its producer named, which keeps its id, nor where the policy lets events replace.
+    """
     source = asking.source()
     who = author_of(source.settings, asking.author)
     responses = heard(source, _updated(source, identity, text, who, asking))
@@ -254,9 +259,11 @@ async def _pair(
 
 
 async def _live(reader: StoreReader, beginning: str, scope: str | None) -> Memory:
+    """Return the live memory that an id, or its beginning, means, or that stands for it now."""
     memory = await reader.memory(await options.memory_id(reader, beginning, scope))
     if memory is None:
         raise options.UnknownId(f"no memory in {reader.place} has the id {beginning}")
+    memory = await standing_for(beginning, memory, reader.memory)
     if not memory.live:
         raise options.UsageError(not_live(memory))
     return memory

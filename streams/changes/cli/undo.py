@@ -1,15 +1,16 @@
 """`memsieve undo`: reverses a decision, and the decisions that depend on it."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import typer
 
+from schemas.base import MemoryId
 from schemas.decisions import Decision, Ignore, Marker
 from schemas.memories import Memory
 from streams.changes.app import lineages
-from streams.changes.app.lineages import IncompleteUndo, planned
+from streams.changes.app.lineages import IncompleteUndo, planned, twins
 from streams.changes.cli.requests import ask
 from streams.changes.core.history import standing
 from streams.clock.system import SystemClock
@@ -65,10 +66,14 @@ def undo(
 
 @dataclass(frozen=True)
 class _Told:
-    """An undo as people are told of it: the plan, and the responses to what it asks for."""
+    """An undo as people are told of it: the plan, and the responses to what it asks for.
+
+    `twins` pairs its memories with others that have the same text.
+    """
 
     plan: UndoPlan
     responses: Sequence[Response] = ()
+    twins: Mapping[MemoryId, MemoryId] = field(default_factory=dict[MemoryId, MemoryId])
 
     @property
     def decided(self) -> list[Decision]:
@@ -81,12 +86,15 @@ class _Told:
         for one in plan.resting:
             yield f"with   {_in_a_line(one)}"
             if one in plan.unsettled:
-                yield "       not repeated: check it"
+                yield f"       {why(one)}; it is not repeated: check it"
         for before, after in plan.memories:
             # The id of a new memory comes from the request's time: a dry run has another one.
             named = f"memory {after.id}" if before or self.responses else "a new memory"
             yield f"{named} {_becomes(before, after)}"
             yield f"       {quoted(after.text, _TEXT_WIDTH)}"
+            if (twin := self.twins.get(after.id)) is not None:
+                join = f"memsieve consolidate --now --scope {after.scope}"
+                yield f"       memory {twin} says the same; join them with: {join}"
         for one in self.decided:
             yield f"{one.kind}: {outcome(one)}, because {why(one)}"
         yield from places(undecided(self.responses)[:1])
@@ -115,7 +123,7 @@ async def _undo(
         reading(source) as reader,
     ):
         undone = await lineages.undo(client, reader, identity, wish, note)
-    return None if undone is None else _Told(*undone)
+        return None if undone is None else _Told(*undone, await twins(client, undone[0]))
 
 
 def _in_a_line(decision: Changing) -> str:

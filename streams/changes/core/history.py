@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import cast
 
 from schemas.base import DecisionId, MemoryId
-from schemas.decisions import Decision, Supersession
+from schemas.decisions import Decision, Reason, Supersession
 from schemas.events import Event, Remember
 from schemas.memories import Memory
 from streams.model.neighbours import StoredMemory
@@ -96,8 +96,9 @@ def standing(memory: Memory) -> str:
         return memory.status.value
     if memory.superseded.by is None:
         return f"ended: {memory.superseded.reason}"
-    on = f"{memory.superseded.at:%Y-%m-%d}"
-    return f"replaced on {on} by {memory.superseded.by}: {memory.superseded.reason}"
+    on, reason = f"{memory.superseded.at:%Y-%m-%d}", memory.superseded.reason
+    told = "a person asked for it" if reason == Reason.ANSWERED.value else reason
+    return f"replaced on {on} by {memory.superseded.by}: {told}"
 
 
 def not_live(memory: Memory) -> str:

@@ -168,11 +168,20 @@ class Call:
             raise UsageError(f"scope: you may not {right} this scope")
 
     async def memory(
-        self, life: Lifecycle, right: Right, asked: OfMemory, identity: str | None = None
+        self,
+        life: Lifecycle,
+        right: Right,
+        asked: OfMemory,
+        identity: str | None = None,
+        *,
+        now: bool = False,
     ) -> Memory:
-        """Return the memory that is meant, or another of its scope, in the scopes of who calls."""
+        """Return the memory that is meant, or another of its scope, in the scopes of who calls.
+
+        `now` is as for `Lifecycle.any_memory`.
+        """
         within = only_in(asked.scope, partial(self.may, right))
-        return await life.memory(identity or asked.memory_id, within)
+        return await life.memory(identity or asked.memory_id, within, now=now)
 
     async def change(
         self, asked: OfMemory, change: Callable[[Lifecycle, Memory], Awaitable[Sequence[Response]]]
@@ -180,7 +189,7 @@ class Call:
         """Have a change of a memory decided on."""
 
         async def changed(life: Lifecycle) -> Sequence[Response]:
-            return await change(life, await self.memory(life, "write", asked))
+            return await change(life, await self.memory(life, "write", asked, now=True))
 
         return _decided((await self.store.change(changed))[-1])
 
@@ -294,7 +303,7 @@ async def _retire(call: Call, asked: Retiring) -> Decided:
 
 async def _distinct(call: Call, asked: Telling) -> Decided:
     async def kept_both(life: Lifecycle, memory: Memory) -> Sequence[Response]:
-        other = await call.memory(life, "write", asked, asked.other_id)
+        other = await call.memory(life, "write", asked, asked.other_id, now=True)
         return await life.distinct(memory, other, call.author, asked.note)
 
     return await call.change(asked, kept_both)

@@ -16,7 +16,13 @@ from schemas.base import DecisionId, MemoryId, ScopeName
 from schemas.decisions import Decision, Ignore, Marker, Reject
 from schemas.events import Ended, Event, Pin, Rate, Remember, Retire
 from schemas.memories import Memory, Standing
-from streams.changes.app.lineages import IncompleteUndo, MemoryLineage, history, undo
+from streams.changes.app.lineages import (
+    IncompleteUndo,
+    MemoryLineage,
+    history,
+    standing_for,
+    undo,
+)
 from streams.changes.app.updating import addressing, renewed, says_already
 from streams.changes.core.history import not_live
 from streams.forget.app.forgetting import (
@@ -98,24 +104,32 @@ class Lifecycle:
         identity: str,
         within: Callable[[ScopeName], bool] = everywhere,
         field: str = "memory_id",
+        *,
+        now: bool = False,
     ) -> Memory:
         """Return the memory that an id means in the scopes `within`, live or retired.
 
-        `field` of the request names it.
+        `field` of the request names it; `now` is as for `any_memory`.
         """
-        memory = await self.any_memory(identity, within, field)
+        memory = await self.any_memory(identity, within, field, now=now)
         if not within(memory.scope):
             raise self.unknown("memory", identity, field)
         require_told(memory, field)
         return memory
 
     async def any_memory(
-        self, identity: str, within: Callable[[ScopeName], bool], field: str
+        self,
+        identity: str,
+        within: Callable[[ScopeName], bool],
+        field: str,
+        *,
+        now: bool = False,
     ) -> Memory:
         """Return the memory that an id means, if it is a whole id wherever its scope is.
 
         Where the log is read, anything else is resolved in the scopes `within`, as
-        `StoreReader.memory_id` does. A forgotten memory has no text.
+        `StoreReader.memory_id` does. A forgotten memory has no text. `now` is to change it: the id
+        of an event, or a name, then means the memory that stands for it by now.
         """
         index, known = await self.loading.index(), MemoryId(identity)
         held = await index.get([known])
@@ -128,7 +142,12 @@ class Lifecycle:
             raise DeclinedRequest(DeclineReason.UNKNOWN, said, field)
         if not held:
             raise self.unknown("memory", identity, field)
-        return held[known].memory
+        memory = held[known].memory
+        return await standing_for(identity, memory, self._state) if now else memory
+
+    async def _state(self, identity: MemoryId) -> Memory | None:
+        held = await (await self.loading.index()).get([identity])
+        return held[identity].memory if held else None
 
     async def kept(self, memory: Memory) -> KeptMemory:
         """Return a memory with what it is in conflict with."""
@@ -239,12 +258,25 @@ class Lifecycle:
         `author` names who asks, if an answer is needed so that one memory stands in the end.
         """
         async with self.deciding.alone() as client:
-            [now] = await _held(client, memory)
+            [now] = await _held(client, await self._corrected_before(memory, correction) or memory)
             event = await self._corrected(now.memory, correction)
             responses = await renewed(client, event, now.memory, author)
         if is_out_of_date(responses[-1].decision):
             raise _changed(memory)
         return responses
+
+    async def _corrected_before(self, memory: Memory, correction: Correction) -> Memory | None:
+        """Return the memory that a correction replaced when it came the first time, if it did.
+
+        An event's id then means what stands for that by now.
+        """
+        if correction.event_id is None or self.reader is None:
+            return None
+        known = decision_id(memory.scope, correction.event_id)
+        decision = (await self.reader.on_events([known])).get(known)
+        event = None if decision is None or isinstance(decision, Marker) else decision.event
+        replaced = event.supersedes if isinstance(event, Remember) else ()
+        return await self._state(MemoryId(replaced[0])) if replaced else None
 
     async def _corrected(self, memory: Memory, correction: Correction) -> Remember:
         """Return the event that corrects a memory; the one that did so already may come again."""

@@ -213,7 +213,9 @@ def supersede(
     targets = [memory for name, memory in named if memory is not None and refused[name] is None]
     allowed = targets[: case.rules.supersede.named_max]
     reason = Reason.SUPERSEDES_BY_NAME if allowed else Reason.NOTHING_NEAR
-    refused |= {memory.id: "more than the policy allows" for memory in targets[len(allowed) :]}
+    refused |= {
+        memory.id: "the policy leaves that to a person" for memory in targets[len(allowed) :]
+    }
     if allowed and case.braked:
         refused |= {memory.id: "the brake is on" for memory in allowed}
         reason, allowed = Reason.BRAKED, []

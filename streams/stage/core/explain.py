@@ -1,6 +1,6 @@
 """A decision explained in plain words, for a person who has not read the code."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from schemas.base import MemoryId
 from schemas.decisions import (
@@ -23,7 +23,7 @@ from schemas.decisions import (
     Revise,
     Verdict,
 )
-from schemas.events import Answer
+from schemas.events import Answer, Remember
 from schemas.memories import Memory, Standing
 from streams.model.identity import update_id
 from streams.model.policy import Act, Policy, Rules
@@ -108,6 +108,8 @@ def why(decision: Decision) -> str:
         return _answered(decision.event, decision.evidence.reason)
     if isinstance(decision, Insert) and decision.evidence.reason is Reason.SAME_MEMORY_ID:
         return "the memory that it names was seen since; it is kept as history"
+    if decision.evidence.reason is Reason.NOTHING_NEAR and decision.evidence.refused:
+        return "its event asks to replace memories, and is compared with none"
     return _WHY[decision.evidence.reason] + _sure(decision)
 
 
@@ -184,12 +186,16 @@ def _revised(memory: Memory) -> str:
 
 
 def explain(
-    decision: Decision, versions: Mapping[tuple[MemoryId, int], Memory], policy: Policy | None
+    decision: Decision,
+    versions: Mapping[tuple[MemoryId, int], Memory],
+    policy: Policy | None,
+    answers: Sequence[Replace] = (),
 ) -> list[str]:
     """Return the explanation of a decision, line by line.
 
     `versions` maps id and version to the memories concerned; `policy` is the policy that the
-    decision was made by, if known.
+    decision was made by, if known. `answers` are people's, by which what the event asked to replace
+    was replaced.
     """
     lines = [f"decision   {decision.decision_id}"]
     if isinstance(decision, Marker):
@@ -217,7 +223,10 @@ def explain(
         lines.append("the model read only the beginning of the text.")
     if decision.evidence.masked:
         lines.append(f"masked: {', '.join(decision.evidence.masked)}.")
-    lines += [f"not retired: {refused}." for refused in decision.evidence.refused]
+    asks = isinstance(event, Remember) and event.supersedes
+    kept = "it asks to replace" if asks else "not retired:"
+    lines += [f"{kept} {refused}." for refused in decision.evidence.refused]
+    lines += [f"then {why(one)}: {outcome(one)} (decision {one.decision_id})." for one in answers]
     lines += [f"asked: memsieve reviews show {review}" for review in decision.evidence.reviews]
     if decision.evidence.degraded:
         lines.append(f"did not answer: {', '.join(decision.evidence.degraded)}.")

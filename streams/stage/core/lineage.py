@@ -317,11 +317,14 @@ def _alone(
 ) -> Memory | None:
     """Return the memory that an undone decision's event creates by itself.
 
-    None if there is no `remember` event, its words are known without it, or the decision was an
-    insert: then this memory is what was undone.
+    None if there is no `remember` event, its words are known without it, or they are what was
+    undone: by an insert, or as the new words of the memory that the event named. Those stay in the
+    history of their memory.
     """
     event = meant.event
     if isinstance(meant, Insert | Revision) or not isinstance(event, Remember):
+        return None
+    if meant.evidence.reason is Reason.SAME_MEMORY_ID:
         return None
     known = before[meant.memory.id]
     if known is None:

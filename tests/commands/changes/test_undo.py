@@ -214,6 +214,22 @@ def test_memories_end_together_and_come_back(memsieve: Memsieve) -> None:
     assert len(live(memsieve)) == 2
 
 
+def test_a_memory_that_comes_back_beside_its_own_words_is_told_and_joined(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    first = goats(memsieve)["id"]
+    assert ask(memsieve, "memory", "retire", first, "--reason", "invalid").code == 0
+    write_events(tmp_path / "again.jsonl", GOATS, scope="acme/bo")
+    assert ask(memsieve, "run", "again.jsonl").code == 0
+    [second] = memories(memsieve, "--scope", "acme/bo")
+    told = ask(memsieve, "undo", decision(memsieve, "revise")).out.splitlines()
+    join = "memsieve consolidate --now --scope acme/bo"
+    assert f"       memory {second['id']} says the same; join them with: {join}" in told
+    assert len(memories(memsieve, "--scope", "acme/bo")) == 2
+    assert memsieve(*join.split()[1:], *STORE).code == 0
+    assert len(memories(memsieve, "--scope", "acme/bo")) == 1
+
+
 def test_what_a_memory_was_good_for_adds_up(memsieve: Memsieve) -> None:
     identity = goats(memsieve)["id"]
     assert ask(memsieve, "memory", "rate", identity, "--helpful", 2, "--accessed", 5).code == 0

@@ -28,7 +28,7 @@ def texts_after(memsieve: Memsieve, hint: str) -> set[str]:
 def test_the_new_text_stands_and_the_old_one_is_in_the_history(
     memsieve: Memsieve, identity: str
 ) -> None:
-    told = memsieve("memory", "update", identity[:8], NEW, "--store", "store")
+    told = memsieve("memory", "update", identity[:8], NEW, "--author", "june", "--store", "store")
     assert told.code == 0, told.err
     assert "replaces " + identity in told.out
     [memory] = memsieve("memory", "list", "--store", "store", "--json").json()
@@ -36,6 +36,19 @@ def test_the_new_text_stands_and_the_old_one_is_in_the_history(
     history = memsieve("memory", "history", memory["id"], "--store", "store").out
     assert f'{identity}  "{OLD}"' in history
     assert "asked for this update" in history
+    assert f"replaced on {memory['created_at'][:10]} by {memory['id']}: a person asked" in (
+        memsieve("memory", "history", identity, "--store", "store").out
+    )
+    made, answered = memsieve("decisions", "--store", "store", "--json").json()[-2:]
+    story = memsieve("explain", made["decision_id"], "--store", "store").out
+    asked, then = story.splitlines()[-4:-2]
+    assert asked == f"it asks to replace {identity}: the policy leaves that to a person."
+    assert then == (
+        f"then june asked for this update: memory {memory['id']} replaces {identity} "
+        f"(decision {answered['decision_id']})."
+    )
+    planned = memsieve("undo", made["decision_id"], "--dry-run", "--store", "store").out
+    assert "june asked for this update; it is not repeated: check it" in planned
     assert texts_after(memsieve, told.out.splitlines()[1]) == {OLD}
 
 
@@ -140,3 +153,25 @@ def test_a_memory_that_was_replaced_names_the_one_to_change(
     assert refused.code == 2
     assert refused.err.startswith(f"memsieve: memory {identity} is not live: replaced on ")
     assert refused.err.endswith(f"; ask for {live['id']} instead\n")
+
+
+def test_an_events_id_goes_on_to_the_memory_that_stands_for_it(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    write_events(tmp_path / "facts.jsonl", OLD)
+    memsieve("run", "facts.jsonl", "--store", "store")
+    [said] = memsieve("decisions", "--store", "store", "--json").json()
+    event, last = said["event"]["event_id"], said["memory"]["id"]
+    for text in (NEW, "Ana has moved to Nice."):
+        told = memsieve("memory", "update", event, text, "--store", "store")
+        assert (told.code, told.out.splitlines()[0].split()[-1]) == (0, last), told.err
+        [live] = memsieve("memory", "list", "--store", "store", "--json").json()
+        assert live["text"] == text
+        last = live["id"]
+    for command in (("pin",), ("unpin",), ("retire", "--reason", "invalid")):
+        told = memsieve("memory", *command, event, "--store", "store")
+        assert (told.code, last in told.out) == (0, True), told.err
+    ended = memsieve("memory", "pin", event, "--store", "store")
+    assert ended.err == f"memsieve: memory {last} is not live: ended: invalid\n"
+    first = memsieve("memory", "history", event, "--store", "store", "--json").json()["memory"]
+    assert first["id"] == said["memory"]["id"]

@@ -220,5 +220,5 @@ class TestByName:
     def test_what_the_policy_forbids_is_not_wanted(self, *, braked: bool) -> None:
         made = self.superseding(named_max=0, braked=braked)
         assert made.evidence.reason is Reason.NOTHING_NEAR
-        assert made.evidence.refused == (f"{KNOWN.id}: more than the policy allows",)
+        assert made.evidence.refused == (f"{KNOWN.id}: the policy leaves that to a person",)
         assert not retires(made)

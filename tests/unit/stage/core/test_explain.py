@@ -327,6 +327,34 @@ def test_what_was_asked_and_what_was_refused_is_told() -> None:
     assert "not retired: m1: pinned." in lines
 
 
+def test_an_update_that_the_policy_leaves_to_a_person_tells_who_asked_for_it() -> None:
+    kept = f"{TEA.id}: the policy leaves that to a person"
+    event = SAID.model_copy(update={"supersedes": (TEA.id,)})
+    refused = Evidence(reason=Reason.NOTHING_NEAR, refused=(kept,))
+    made_new = insert(refused).model_copy(update={"event": event})
+    newer, older = Seen.of(made_new.memory), Seen.of(TEA)
+    answer = Answer(
+        event_id=EventId(update_id("r1", "contradicts", newer.memory_id, "june")),
+        scope=SAID.scope,
+        review_id="r1",
+        newer=newer,
+        older=older,
+        verdict="contradicts",
+        author="june",
+        occurred_at=SAID.occurred_at,
+    )
+    assert answer.text == f"june: memory {newer.memory_id} replaces memory {TEA.id}"
+    answered = REPLACED.model_copy(
+        update={"event": answer, "targets": (TARGET,), "evidence": because(Reason.ANSWERED)}
+    )
+    lines = explain(made_new, VERSIONS, policy(), [answered])
+    assert "because its event asks to replace memories, and is compared with none." in lines
+    at = lines.index(f"it asks to replace {kept}.")
+    assert lines[at + 1] == (
+        f"then june asked for this update: {outcome(answered)} (decision {answered.decision_id})."
+    )
+
+
 def judged(verdict: Verdict, **told: float) -> Compared:
     """Return a comparison by the built-in judge with these probabilities, the rest "distinct"."""
     given = {Verdict(name): p for name, p in told.items()}

@@ -125,16 +125,20 @@ async def test_a_merge_that_is_undone_gives_back_what_it_joined_and_keeps_what_w
     assert (alone.version, alone.merged_from, alone.observation_count) == (2, (), 1)
 
 
-@pytest.mark.covers("B67", "C6")
-async def test_a_renaming_that_is_undone_gives_a_memory_its_words_back_and_keeps_the_others() -> (
-    None
-):
+@pytest.mark.covers("B67")
+async def test_a_renaming_that_is_undone_leaves_the_new_words_to_the_history() -> None:
     story = Story()
     [first, renamed] = await story.say(COFFEE, CHESS, memory_id="drink")
     assert isinstance(first, Insert)
     undo = await story.undo(renamed)
+    [memory] = (await story.all()).values()
+    assert memory == first.memory.model_copy(update={"version": 3})
+    life = versions(memory.id, story.decisions)
+    assert [one.memory.text for one in life] == [COFFEE, CHESS, COFFEE]
+    assert [one.undone_by for one in life] == [None, undo.decision_id, None]
+    [again] = await story.say(CHESS)
+    assert isinstance(again, Insert)
     assert await story.live() == [COFFEE, CHESS]
-    assert [one.memory.version for one in undo.memories] == [3, 1]
 
 
 @pytest.mark.covers("B67")
