@@ -822,7 +822,7 @@ async def test_a_conflict_is_told_wherever_a_memory_is_read_until_one_of_them_en
         listed = (await world.done("GET", f"{LIST}?scope={ANA}"))["memories"]
         assert [said["memory_id"] for kept in listed for said in kept["conflicts"]] == [other, one]
         block = await world.done("POST", RECALL, {"scope": ANA})
-        assert block["block"].count("in conflict with") == 2
+        assert block["block"].count("in conflict with") == 1
         assert [len(kept["conflicts"]) for kept in block["memories"]] == [1, 1]
 
         told = await world.done("POST", f"{LIST}/{one}/distinct", {"other_id": other})

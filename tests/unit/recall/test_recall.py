@@ -355,6 +355,63 @@ def test_a_block_tells_programs_what_became_of_each_memory() -> None:
 
 
 def test_a_line_says_what_contradicts_it_and_since_when() -> None:
+NEWER = "The office opens at 8 am on all days of the week."
+OLDER = "The office opens at 9 am."
+
+
+def in_conflict(*memories: Memory) -> list[RecalledMemory]:
+    """Return memories as recalled in this order, the first in conflict with all others."""
+    first, *others = memories
+    return [
+        RecalledMemory(first, RecallReason.RECENT, conflicts=tuple(others)),
+        *(RecalledMemory(one, RecallReason.RECENT, conflicts=(first,)) for one in others),
+    ]
+
+
+def block_with(recalled: Sequence[RecalledMemory], budget: int = 10_000) -> PromptBlock:
+    known = [one.memory for one in recalled]
+    return block_of_scope(SCOPE, known, recalled, count=count_words, budget=budget)
+
+
+def test_of_two_shown_memories_in_conflict_the_lower_one_refers_to_the_other() -> None:
+    both = in_conflict(of(30, NEWER), of(1, OLDER))
+    assert lines(block_with(both))[1:] == [
+        f"- {NEWER} (2026-03-02)",
+        f"- {OLDER} (2026-03-01; in conflict with the newer memory above)",
+    ]
+    pinned_first = in_conflict(of(1, OLDER, pinned=True), of(30, NEWER))
+    assert lines(block_with(pinned_first))[2] == (
+        f"- {NEWER} (2026-03-02; in conflict with the older memory above)"
+    )
+    at_once = in_conflict(of(1, NEWER), of(1, OLDER, id=identity(2)))
+    assert "in conflict with the memory above" in lines(block_with(at_once))[2]
+
+
+def test_a_memory_in_conflict_with_one_further_above_tells_which() -> None:
+    third = "The office opens at 10 am."
+    shown_ = lines(block_with(in_conflict(of(30, NEWER), of(2, OLDER), of(1, third))))
+    assert (
+        shown_[3]
+        == f'- {third} (2026-03-01; in conflict with "The office opens at 8 a…" of 2026-03-02)'
+    )
+    uncertain = in_conflict(of(30, NEWER, status="tentative"), of(1, OLDER))
+    assert lines(block_with(uncertain))[1:] == [
+        f"- {OLDER} (2026-03-01)",
+        WARNING,
+        f"- {NEWER} (2026-03-02; in conflict with the older memory above)",
+    ]
+
+
+@pytest.mark.parametrize("budget", range(10, 60))
+def test_a_block_with_a_conflict_keeps_the_budget_and_tells_of_what_it_leaves_out(
+    budget: int,
+) -> None:
+    block = block_with(in_conflict(of(30, NEWER), of(1, OLDER)), budget)
+    assert block.tokens == count_words(block.text) <= budget
+    if len(shown(block.recalled)) == 1:
+        assert f'in conflict with "{OLDER}" of 2026-03-01' in block.text
+
+
     """What says otherwise is cut, for it is no memory of the block; how many more is counted."""
     other = of(30, "The office opens at 8 am, " + "and that is known to all, " * 5)
     told = RecalledMemory(
