@@ -61,7 +61,7 @@ def test_a_recall_where_nothing_is_kept_says_so_beside_the_block(
 ) -> None:
     memory.add(LYON, scope=ANA)
     with caplog.at_level("INFO", "memsieve"):
-        assert memory.recall(scope=BEN) == "First visit - no prior experiences"
+        assert memory.recall(scope=BEN) == "No memories yet."
         assert memory.recall(scope=ANA) != ""
     assert caplog.messages == [f"scope {BEN} has no memories; others have: {ANA}"]
 

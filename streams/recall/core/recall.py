@@ -22,6 +22,10 @@ LASTING_MAX = 5
 RECENT_MAX = 5
 
 FIRST_VISIT = "First visit - no prior experiences"
+"""The block of a location without memories."""
+
+NO_MEMORIES = "No memories yet."
+"""The block of any other scope without memories."""
 
 _VISITS = "visits"
 """The metadata key for how often a memory's scope was visited."""
@@ -206,7 +210,8 @@ def block_of_scope(
 ) -> PromptBlock:
     """Return the block of one scope, given all its memories."""
     if not memories:
-        return _assembled(FIRST_VISIT, (), count=count, budget=budget)
+        nothing = NO_MEMORIES if location_id(scope) is None else FIRST_VISIT
+        return _assembled(nothing, (), count=count, budget=budget)
     return _assembled(_heading(scope, memories), recalled, count=count, budget=budget)
 
 
@@ -304,7 +309,7 @@ def _assembled(
     wanted = [one for one in recalled if one.shown]
     others = [one for one in recalled if not one.shown]
     live = len(wanted) + sum(one.memory.live for one in others)
-    if not live and heading != FIRST_VISIT:
+    if not live and heading not in {FIRST_VISIT, NO_MEMORIES}:
         heading += f"\n{_NOTHING}"
     tokens_min = count(_text(heading, [], live))
     if tokens_min > budget:

@@ -528,7 +528,7 @@ async def test_a_recall_where_nothing_is_kept_names_scopes_of_the_token_alone(
     await world.add(BEES, f"{BEN}/home", "ben")
     for scope, holder in ((f"{ANA}/hom", "ana"), (f"{BEN}/hom", "ben")):
         block = await world.done("POST", RECALL, {"scope": scope}, holder=holder)
-        assert block["block"] == "First visit - no prior experiences"
+        assert block["block"] == "No memories yet."
         assert block["hint"] == f"scope {scope} has no memories; others have: {scope}e"
     known = await world.done("POST", RECALL, {"scope": f"{ANA}/home"})
     assert known["hint"] is None

@@ -13,7 +13,6 @@ from schemas.memories import LIVE, Memory, Persistence, Standing, Superseded
 from streams.model.identity import normalised
 from streams.recall.core.recall import (
     BUDGET,
-    FIRST_VISIT,
     PromptBlock,
     RecalledMemory,
     RecallReason,
@@ -243,8 +242,10 @@ def test_the_newest_name_of_a_place_counts_and_stays_on_its_line() -> None:
 
 @pytest.mark.covers("S3.36")
 def test_where_nothing_is_known_the_block_says_so() -> None:
-    assert block_of([]).text == "First visit - no prior experiences" == FIRST_VISIT
-    assert block_of([], budget=5).text == ""
+    place = block_of_scope(ScopeName("zork/7"), [], [], count=count_words)
+    assert place.text == "First visit - no prior experiences"
+    assert block_of([]).text == "No memories yet."
+    assert block_of([], budget=2).text == ""
     assert lines(block_of([retired(1)])) == ["Memory of acme/ana", "Nothing found."]
 
 
@@ -354,7 +355,6 @@ def test_a_block_tells_programs_what_became_of_each_memory() -> None:
     ]
 
 
-def test_a_line_says_what_contradicts_it_and_since_when() -> None:
 NEWER = "The office opens at 8 am on all days of the week."
 OLDER = "The office opens at 9 am."
 
@@ -412,6 +412,7 @@ def test_a_block_with_a_conflict_keeps_the_budget_and_tells_of_what_it_leaves_ou
         assert f'in conflict with "{OLDER}" of 2026-03-01' in block.text
 
 
+def test_a_line_says_what_contradicts_it_and_since_when() -> None:
     """What says otherwise is cut, for it is no memory of the block; how many more is counted."""
     other = of(30, "The office opens at 8 am, " + "and that is known to all, " * 5)
     told = RecalledMemory(
