@@ -1,6 +1,6 @@
 """A decision explained in plain words, for a person who has not read the code."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from schemas.base import MemoryId
 from schemas.decisions import (
@@ -23,7 +23,7 @@ from schemas.decisions import (
     Revise,
     Verdict,
 )
-from schemas.events import Answer
+from schemas.events import Answer, Retire
 from schemas.memories import Memory, Standing
 from streams.model.identity import update_id
 from streams.model.policy import Act, Policy, Rules
@@ -108,7 +108,14 @@ def why(decision: Decision) -> str:
         return _answered(decision.event, decision.evidence.reason)
     if isinstance(decision, Insert) and decision.evidence.reason is Reason.SAME_MEMORY_ID:
         return "the memory that it names was seen since; it is kept as history"
+    if isinstance(decision.event, Retire) and _all_pinned(refused := decision.evidence.refused):
+        several = f"all {len(refused):,} memories are pinned; unpin them first"
+        return several if len(refused) > 1 else "the memory is pinned; unpin it first"
     return _WHY[decision.evidence.reason] + _sure(decision)
+
+
+def _all_pinned(refused: Sequence[str]) -> bool:
+    return bool(refused) and all(one.endswith(": pinned") for one in refused)
 
 
 def _answered(event: Answer, reason: Reason) -> str:

@@ -185,8 +185,8 @@ def test_a_pinned_memory_is_neither_ended_nor_joined_until_it_is_let_go(
     assert (twice.code, twice.out) == (0, f"nothing changed: memory {identity} is pinned already\n")
     assert goats(memsieve)["version"] == 3
     refused = ask(memsieve, "memory", "retire", identity, "--reason", "invalid")
-    assert refused.code == 2
-    assert f"not {identity}: pinned" in refused.out
+    told = "memsieve: nothing changed: the memory is pinned; unpin it first\n"
+    assert (refused.code, refused.out, refused.err) == (2, "", told)
     write_events(tmp_path / "near.jsonl", "Bo feeds the goats at dusk.", scope="acme/bo")
     assert ask(memsieve, "run", "near.jsonl").code == 0
     assert GOATS in live(memsieve)
