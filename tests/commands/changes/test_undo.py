@@ -265,11 +265,11 @@ def test_a_short_beginning_names_nothing(memsieve: Memsieve, tmp_path: Path) -> 
     assert ask(memsieve, "run", "many.jsonl").code == 0
     result = ask(memsieve, "undo", "hive-")
     assert (result.code, result.out) == (2, "")
-    assert "hive- is no whole id; of an id, write 6 characters at least" in result.err
+    assert "hive- is no id or name; to shorten an id, write 6 characters at least" in result.err
     one = memories(memsieve)[0]["id"]
     result = ask(memsieve, "memory", "history", one[:5])
     assert (result.code, result.out) == (2, "")
-    assert f"{one[:5]} is no whole id" in result.err
+    assert f"{one[:5]} is no id or name" in result.err
     events = ask(memsieve, "decisions", "--json").json()
     assert len({event["event"]["event_id"] for event in events}) == len(events)
 
