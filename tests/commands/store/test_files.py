@@ -280,7 +280,12 @@ def nothing(_: Path) -> None: ...
             write("note\nИмя и жизнь\n".encode("cp1251")),
             "column note is not UTF-8; save",
         ),
-        ("notes.csv", write("Имя,note\nx,y\n".encode("cp1251")), "the header is not UTF-8; save"),
+        ("notes.csv", write("Имя,note\nx,y\n".encode("cp1251")), "the header is no text in UTF-8"),
+        (
+            "notes.csv",
+            write(b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"),
+            "the header is no text in UTF-8, UTF-16 or Windows-1252; save the table as CSV in UTF-8",
+        ),
         ("notes.jsonl", write(b"\xff\xfe" + b'{"a": 12}'), "codec can't decode"),
     ],
 )
