@@ -27,7 +27,7 @@ from schemas.events import Answer, Retire
 from schemas.memories import Memory, Standing
 from streams.model.identity import update_id
 from streams.model.policy import Act, Policy, Rules
-from streams.model.verdict import FOREIGN, of_one_memory
+from streams.model.verdict import FEW_WORDS, FOREIGN, of_one_memory
 from streams.model.wordings import other_than_shown
 from streams.text.guards.registry import may_be_of_two
 from streams.text.judge.weighing import ONE_MEMORY
@@ -325,11 +325,14 @@ def _kept_because(near: Compared, memory: Memory | None, rules: Rules) -> str:
 def opinions(near: Compared) -> list[str]:
     """Return a neighbour's assessment: its band and verdict, guard findings and probabilities."""
     return [
-        f"{_BAND[near.band]}; {_verdict(near)} ({near.judge})",
+        f"{_BAND[near.band]}; {_verdict(near)} ({_UNASKED.get(near.judge, near.judge)})",
         *_language(near),
         *(_objection(finding) for finding in near.findings),
         *_likelihood(near),
     ]
+
+
+_UNASKED = {FEW_WORDS: "they share too few words to ask a judge"}
 
 
 def _verdict(near: Compared) -> str:
