@@ -314,13 +314,27 @@ def _assembled(
     tokens_min = count(_text(heading, [], live))
     if tokens_min > budget:
         return PromptBlock("", 0, tokens_min, (*map(_left_out, wanted), *others))
-    place = _places(wanted)
-    priced = [replace(one, tokens=count(_line(one, place))) for one in wanted]
+    priced = _priced(wanted, count)
     kept = _fitting(priced, budget - count(heading))
     while (tokens := count(text := _text(heading, kept, live))) > budget:
         kept.pop()
     left_out = tuple(_left_out(one) for one in priced if one not in kept)
-    return PromptBlock(text, tokens, tokens_min, (*kept, *left_out, *others))
+    shown = _priced(kept, count)
+    return PromptBlock(text, tokens, tokens_min, (*shown, *left_out, *others))
+
+
+def _priced(shown: Sequence[RecalledMemory], count: CountTokens) -> list[RecalledMemory]:
+    """Return memories with the lengths of their lines in a block that shows all of them.
+
+    A line whose length is known is counted again only if it may quote what is left out.
+    """
+    place = _places(shown)
+    return [
+        replace(one, tokens=count(_line(one, place)))
+        if one.tokens is None or one.conflicts
+        else one
+        for one in shown
+    ]
 
 
 def _fitting(priced: Iterable[RecalledMemory], budget: int) -> list[RecalledMemory]:

@@ -408,6 +408,8 @@ def test_a_block_with_a_conflict_keeps_the_budget_and_tells_of_what_it_leaves_ou
 ) -> None:
     block = block_with(in_conflict(of(30, NEWER), of(1, OLDER)), budget)
     assert block.tokens == count_words(block.text) <= budget
+    counted = [one.tokens for one in block.recalled if one.shown]
+    assert counted == [count_words(line) for line in lines(block) if line.startswith("- ")]
     if len(shown(block.recalled)) == 1:
         assert f'in conflict with "{OLDER}" of 2026-03-01' in block.text
 
