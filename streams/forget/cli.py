@@ -147,11 +147,12 @@ def _told(forgot: ForgetResponses, *, dry_run: bool) -> Iterator[str]:
 def _planned(plan: ForgetPlan, *, with_words: bool) -> Iterator[str]:
     for identity in plan.kin.every:
         memory = plan.memories[identity]
-        yield f"{_WHAT[identity in plan.kin.gone]}  {memory.id}"
+        pinned = "  pinned" if memory.pinned and with_words else ""
+        yield f"{_WHAT[identity in plan.kin.gone]}  {memory.id}{pinned}"
         if with_words:
             yield f"        {quoted(memory.text, _TEXT_WIDTH)}"
-    for event in plan.own if with_words else ():
-        yield f"with it {quoted(event.text, _TEXT_WIDTH)}"
+    for text in plan.wordings if with_words else ():
+        yield f"with it {quoted(text, _TEXT_WIDTH)}"
     for event in plan.again:
         yield f"stays   {quoted(event.text, _TEXT_WIDTH)}"
     yield (

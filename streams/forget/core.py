@@ -7,7 +7,7 @@ events are decided again without it.
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import TypeAlias
 
 from schemas.base import DecisionId, MemoryId
@@ -116,10 +116,11 @@ class Kin:
 class FactMentions:
     """What records say about the fact to be forgotten, by their offsets.
 
-    `own`: their events say nothing else. `cut`: the rest of their events' texts. `told`: they
-    arrived while it was being forgotten and mention it.
+    `texts`: what each forgotten memory ever said. `own`: their events say nothing else. `cut`: the
+    rest of their events' texts. `told`: they arrived while it was being forgotten and mention it.
     """
 
+    texts: Mapping[MemoryId, Sequence[str]]
     own: Collection[int]
     cut: Mapping[int, str]
     told: Collection[int]
@@ -130,7 +131,8 @@ class ForgetPlan:
     """A plan to forget memories.
 
     `memories` has all that the plan changes, in their current state; those in `stated` are only
-    restated. The events in `again` are decided again; those in `own` are erased with the memories.
+    restated. The events in `again` are decided again; those in `own`, which repeat the
+    memories in other words, are erased with them. `wordings` has all texts that no memory shows.
     """
 
     requests: tuple[Forget, ...]
@@ -139,6 +141,7 @@ class ForgetPlan:
     stated: tuple[MemoryId, ...]
     again: tuple[Remember, ...]
     own: tuple[Remember, ...]
+    wordings: tuple[str, ...]
     decisions: int
 
 
@@ -254,6 +257,14 @@ def planned(
     stated = {identity for one in erasures for identity in one.beside}
     on = [(one.offset, one.decision.event) for one in decided if one.counts]
     events = [(offset, event) for offset, event in on if isinstance(event, Remember)]
+    shown = {state[i].memory.text for i in kin.gone}
+    changing = {one.offset for one in decided if _changes(one, kin.gone)}
+    own = [
+        event
+        for offset, event in events
+        if offset in said.own or (offset in changing and event.text not in shown)
+    ]
+    texts = (*chain.from_iterable(said.texts.values()), *(event.text for event in own))
     return ForgetPlan(
         requests=tuple(_requests(left, erasures, _with_events(decided, erasures), state, wish)),
         kin=kin,
@@ -264,9 +275,14 @@ def planned(
             for offset, event in events
             if offset in again
         ),
-        own=tuple(event for offset, event in events if offset in said.own),
+        own=tuple(own),
+        wordings=tuple(dict.fromkeys(text for text in texts if text not in shown)),
         decisions=len(decided),
     )
+
+
+def _changes(one: DecisionRecord, memories: Collection[MemoryId]) -> bool:
+    return isinstance(one.decision, Change) and one.decision.memory.id in memories
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from schemas.base import MemoryId
 from schemas.decisions import Change, Decision, Ignore, Marker, Replace
 from schemas.events import Answer, Remember
+from schemas.memories import Standing
 from streams.changes.core.history import standing
 from streams.stage.core.explain import explain, outcome, why
 from streams.stage.core.ledger import touched
@@ -69,7 +70,8 @@ async def _memory(
     if memory is not None:
         yield f"memory     {memory.id}"
         yield f"scope      {memory.scope}"
-        yield f'it says    "{memory.text}"'
+        if memory.status is not Standing.FORGOTTEN:
+            yield f'it says    "{memory.text}"'
         for variant in memory.variants:
             yield f'also       "{variant.text}" (seen {variant.seen}x)'
         if memory.folded:

@@ -232,6 +232,7 @@ MOVED: Mapping[str, str] = {
     "capacity": "python benchmarks/capacity.py",
     "clean": "memsieve dedupe",
     "config": "memsieve service settings",
+    "conflicts": "memsieve memory list --conflicts",
     "consolidator": "memsieve service consolidator",
     "deduplicator": "memsieve service deduplicator",
     "doctor": "memsieve check",
@@ -263,4 +264,4 @@ MOVED: Mapping[str, str] = {
     "web": "memsieve service web",
     "writer": "memsieve service writer",
 }
-"""What each earlier command is called now; told to whoever types the earlier name."""
+"""What stands for a command that there is not, such as an earlier name; told to whoever types it."""

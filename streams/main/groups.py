@@ -13,7 +13,14 @@ from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 from typer.main import get_group
 
-from streams.main.commands import MOVED, SECTIONS, CommandEntry, CommandGroup, Table
+from streams.main.commands import COMMANDS, MOVED, SECTIONS, CommandEntry, CommandGroup, Table
+
+_OF_COMMANDS = {"--config", "--json", "--store"}
+
+
+def _at_the_top(name: str) -> str | None:
+    """Return the command outside all groups that has a name; None if there is none."""
+    return f"memsieve {name}" if name in COMMANDS else None
 
 
 class LazyGroup(TyperGroup):
@@ -21,9 +28,24 @@ class LazyGroup(TyperGroup):
 
     def __init__(self, path: str, tables: Mapping[str, Table], **given: Any) -> None:  # noqa: ANN401 - what typer gives any group
         super().__init__(**given)
+        self._path = path
         self._tables = tables
         every = {name: entry for table in tables.values() for name, entry in table.items()}
         self.commands = _Loaded(path, every)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's own
+        """Read the group's options. Raises TyperException for one that only its commands have."""
+        if args and args[0] in _OF_COMMANDS:
+            raise TyperException(
+                f"{args[0]} stands after the command: {self._path} COMMAND {args[0]}"
+            )
+        return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:  # noqa: ANN401 - typer's own
+        """Find the command that is called. Raises TyperException that names what stands for it."""
+        if args[0] not in self.commands and (meant := MOVED.get(args[0]) or _at_the_top(args[0])):
+            raise TyperException(f"there is no `{self._path} {args[0]}`: write `{meant}`")
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: object) -> list[str]:
         """Return the names; the inherited way looks at the commands as well."""
@@ -49,12 +71,6 @@ class Commands(LazyGroup):
 
     def __init__(self, **given: Any) -> None:  # noqa: ANN401 - what typer gives any group
         super().__init__("memsieve", SECTIONS, **given)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:  # noqa: ANN401 - typer's own
-        """Find the command that is called. Raises TyperException where it has another name now."""
-        if args[0] in MOVED:
-            raise TyperException(f"{args[0]} is now `{MOVED[args[0]]}`")
-        return super().resolve_command(ctx, args)
 
 
 class _Loaded(UserDict[str, Any]):

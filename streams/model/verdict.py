@@ -65,6 +65,9 @@ class Judgement:
 FOREIGN = "language "
 """Begins the judge of a pair that is not in English and that nobody settled; the code follows."""
 
+FEW_WORDS = "words"
+"""The judge of a pair that shares too few words to be worth asking one."""
+
 
 def by_sentences(event: Remember, neighbour: Neighbour) -> Judgement | None:
     """Settle a pair by its band, or by sentences that match word for word; None if neither does."""
@@ -104,7 +107,7 @@ def by_words(
     shared = len(said & known) + len(event.values & memory.values)
     if shorter <= _FEW_WORDS or shared >= _SHARED_MIN * shorter:
         return None
-    return Judgement(Verdict.DISTINCT, "words")
+    return Judgement(Verdict.DISTINCT, FEW_WORDS)
 
 
 def in_doubt(verdict: Verdict, event: AnalysedText, memory: AnalysedText) -> bool:

@@ -196,8 +196,12 @@ class TestMemory:
         self, opened: Open, request: pytest.FixtureRequest, tmp_path: Path
     ) -> None:
         with opened(request, tmp_path, "default-hashing") as memory:
-            home = memory.add(LYON, scope=ANA)
+            home = memory.add(LYON, scope=ANA, occurred_at=THEN)
+            added = memory.get(home.memory_id)
             memory.update(home.memory_id, PARIS)
+            updated = memory.get(home.memory_id)
+            assert updated.observation_count == added.observation_count
+            assert updated.last_seen_at > added.last_seen_at
             for same in (PARIS, f" {PARIS} "):
                 with pytest.raises(ConflictError, match="says this already; nothing was changed"):
                     memory.update(home.memory_id, same)

@@ -61,7 +61,7 @@ def test_a_recall_where_nothing_is_kept_says_so_beside_the_block(
 ) -> None:
     memory.add(LYON, scope=ANA)
     with caplog.at_level("INFO", "memsieve"):
-        assert memory.recall(scope=BEN) == "First visit - no prior experiences"
+        assert memory.recall(scope=BEN) == "No memories yet."
         assert memory.recall(scope=ANA) != ""
     assert caplog.messages == [f"scope {BEN} has no memories; others have: {ANA}"]
 
@@ -531,7 +531,11 @@ def test_a_conflict_is_told_on_both_sides_until_one_of_them_is_changed(
         assert other.last_seen_at == THEN
         assert [conflict.text for conflict in memory.get(eight.memory_id).conflicts] == [nine.text]
         assert [len(kept.conflicts) for kept in memory.memories(ANA)] == [1, 1]
-        assert f'in conflict with "{nine.text}" of 2026-03-01' in memory.recall(scope=ANA)
+        shown = memory.recall(scope=ANA).splitlines()[1:]
+        assert shown == [
+            f"- {eight.text} (2026-03-02)",
+            f"- {nine.text} (2026-03-01; in conflict with the newer memory above)",
+        ]
 
         told = memory.distinct(nine.memory_id, eight.memory_id, author="cleo", note="two offices")
         assert (told.kind, told.why) == ("revise", "cleo said that they state different facts")

@@ -184,10 +184,13 @@ def _changes_nothing(decision: Decision) -> bool:
 
 
 def _told(decided: Sequence[Decision]) -> Iterator[str]:
-    for one in decided:
+    """Tell each decision and what it refused; what the first one refuses alone, the error tells."""
+    for at, one in enumerate(decided):
+        refused = () if isinstance(one, Marker) else one.evidence.refused
+        if at == 0 and len(refused) <= 1 and _changes_nothing(one):
+            continue
         yield f"{one.kind}: {outcome(one)}, because {why(one)}"
-        if not isinstance(one, Marker):
-            yield from (f"  not {refused}" for refused in one.evidence.refused)
+        yield from (f"  not {each}" for each in refused)
 
 
 def _set_pinned(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from schemas.base import EventId, MemoryId, ScopeName
-from schemas.decisions import Change, Merge, OnEvent, Verdict
+from schemas.decisions import Change, Erase, Merge, OnEvent, Verdict
 from schemas.events import Forgotten, Remember
 from schemas.memories import Standing
 from schemas.topics import DECISIONS
@@ -27,6 +27,7 @@ from streams.forget.core import (
     to_look_up,
 )
 from streams.model.embedding import Vector, pack, unpack
+from streams.model.identity import decision_id, memory_id, named_memory_id
 from streams.model.neighbours import StoredMemory, rank
 from streams.model.policy import Policy
 from streams.model.ports import Embedder, Fatal, LogRecord, SearchableLog
@@ -92,8 +93,27 @@ async def in_full(wanted: ForgetTarget, reader: StoreReader) -> ForgetTarget:
         return wanted
     named = await reader.memory_id(wanted.memory, erased=True)
     if named is None:
+        named = await _forgotten_before(wanted.memory, reader)
+    if named is None:
         raise UnknownTarget(f"no memory in {reader.place} has the id {wanted.memory}")
     return ForgetTarget(memory=named)
+
+
+async def _forgotten_before(identity: str, reader: StoreReader) -> MemoryId | None:
+    """Return the forgotten memory that an event, or a producer's name, once made.
+
+    The log has lost both, but the memory's id is derived from either.
+    """
+    async for entry in reader.decisions():
+        for one in entry.decision.memories if isinstance(entry.decision, Erase) else ():
+            scope = one.memory.scope
+            ids = {
+                memory_id(decision_id(scope, EventId(identity))),
+                named_memory_id(scope, identity),
+            }
+            if one.memory.id in ids:
+                return one.memory.id
+    return None
 
 
 async def plans(
@@ -181,7 +201,9 @@ class _Planning:
         cut = repeating(past, kin, (text for said in texts.values() for text in said))
         own = await self._own(past, kin)
         own |= {offset for offset, text in cut.items() if not text}
-        said = FactMentions(own, cut, {offset for offset, gone in told.items() if gone in kin.gone})
+        said = FactMentions(
+            texts, own, cut, {offset for offset, gone in told.items() if gone in kin.gone}
+        )
         repeated = [one.decision.event.text for one in past.found if one.offset in cut]
         kept = {identity: Texts(own_texts, repeated) for identity, own_texts in texts.items()}
         left = [

@@ -225,8 +225,8 @@ class Tool:
     def checked(self, given: Mapping[str, object], fixed: ScopeName | None) -> Record:
         """Return the arguments. Raises UsageError, naming the first that is wrong."""
         if fixed is not None and "scope" in self.takes.model_fields:
-            if "scope" in given:
-                raise UsageError("scope: this server has one fixed scope; leave it out")
+            if given.get("scope", fixed) != fixed:
+                raise UsageError(f"scope: this server has the one scope {fixed}; leave it out")
             given = {**given, "scope": fixed}
         try:
             return self.takes.model_validate(given)

@@ -1,6 +1,6 @@
 """Selection, order and formatting of memories for a prompt, within a token budget."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -22,6 +22,10 @@ LASTING_MAX = 5
 RECENT_MAX = 5
 
 FIRST_VISIT = "First visit - no prior experiences"
+"""The block of a location without memories."""
+
+NO_MEMORIES = "No memories yet."
+"""The block of any other scope without memories."""
 
 _VISITS = "visits"
 """The metadata key for how often a memory's scope was visited."""
@@ -34,7 +38,9 @@ _NOTHING = "Nothing found."
 _UNCERTAIN = "Uncertain - check before you rely on it:"
 _SCOPES_NAMED = 3
 _CONFLICT_WIDTH = 80
-"""Characters of what says otherwise, in a memory's line."""
+"""Characters of what says otherwise, in a memory's line, if it has no line itself."""
+_SHOWN_WIDTH = 24
+"""The same, if it has a line further above: enough to find that."""
 
 CountTokens = Callable[[str], int]
 
@@ -204,7 +210,8 @@ def block_of_scope(
 ) -> PromptBlock:
     """Return the block of one scope, given all its memories."""
     if not memories:
-        return _assembled(FIRST_VISIT, (), count=count, budget=budget)
+        nothing = NO_MEMORIES if location_id(scope) is None else FIRST_VISIT
+        return _assembled(nothing, (), count=count, budget=budget)
     return _assembled(_heading(scope, memories), recalled, count=count, budget=budget)
 
 
@@ -302,17 +309,32 @@ def _assembled(
     wanted = [one for one in recalled if one.shown]
     others = [one for one in recalled if not one.shown]
     live = len(wanted) + sum(one.memory.live for one in others)
-    if not live and heading != FIRST_VISIT:
+    if not live and heading not in {FIRST_VISIT, NO_MEMORIES}:
         heading += f"\n{_NOTHING}"
     tokens_min = count(_text(heading, [], live))
     if tokens_min > budget:
         return PromptBlock("", 0, tokens_min, (*map(_left_out, wanted), *others))
-    priced = [replace(one, tokens=count(_line(one))) for one in wanted]
+    priced = _priced(wanted, count)
     kept = _fitting(priced, budget - count(heading))
     while (tokens := count(text := _text(heading, kept, live))) > budget:
         kept.pop()
     left_out = tuple(_left_out(one) for one in priced if one not in kept)
-    return PromptBlock(text, tokens, tokens_min, (*kept, *left_out, *others))
+    shown = _priced(kept, count)
+    return PromptBlock(text, tokens, tokens_min, (*shown, *left_out, *others))
+
+
+def _priced(shown: Sequence[RecalledMemory], count: CountTokens) -> list[RecalledMemory]:
+    """Return memories with the lengths of their lines in a block that shows all of them.
+
+    A line whose length is known is counted again only if it may quote what is left out.
+    """
+    place = _places(shown)
+    return [
+        replace(one, tokens=count(_line(one, place)))
+        if one.tokens is None or one.conflicts
+        else one
+        for one in shown
+    ]
 
 
 def _fitting(priced: Iterable[RecalledMemory], budget: int) -> list[RecalledMemory]:
@@ -332,8 +354,9 @@ def _left_out(one: RecalledMemory) -> RecalledMemory:
 
 def _text(heading: str, shown: Sequence[RecalledMemory], live: int) -> str:
     """Return the text of a block that shows some of `live` memories."""
-    certain = [_line(one) for one in shown if not _is_tentative(one.memory)]
-    uncertain = [_line(one) for one in shown if _is_tentative(one.memory)]
+    place = _places(shown)
+    certain = [_line(one, place) for one in shown if not _is_tentative(one.memory)]
+    uncertain = [_line(one, place) for one in shown if _is_tentative(one.memory)]
     lines = [heading, *certain]
     if uncertain:
         lines += [_UNCERTAIN, *uncertain]
@@ -342,7 +365,13 @@ def _text(heading: str, shown: Sequence[RecalledMemory], live: int) -> str:
     return "\n".join(lines)
 
 
-def _line(recalled: RecalledMemory) -> str:
+def _places(shown: Iterable[RecalledMemory]) -> dict[MemoryId, int]:
+    """Return the place of each shown memory in the text: tentative ones stand last."""
+    ordered = sorted((one.memory for one in shown), key=_is_tentative)
+    return {memory.id: at for at, memory in enumerate(ordered)}
+
+
+def _line(recalled: RecalledMemory, place: Mapping[MemoryId, int]) -> str:
     """Return a memory with all its text on one line, so that no text can imitate another memory."""
     memory = recalled.memory
     category = f"[{memory.category.upper()}] " if memory.category else ""
@@ -351,26 +380,44 @@ def _line(recalled: RecalledMemory) -> str:
         _named(recalled.scopes, alike=recalled.why is RecallReason.PATTERN),
         f"seen {times:,}x" if (times := seen(memory)) > 1 else "",
         f"until {memory.valid_until:%Y-%m-%d}" if memory.valid_until else "",
-        _contradicted(memory, recalled.conflicts),
+        _contradicted(memory, recalled.conflicts, place),
     ]
     details = ", ".join(filter(None, said))
     line = f"- {category}{title}{_one_line(memory.text)}"
     return f"{line} ({details})" if details else line
 
 
-def _contradicted(memory: Memory, conflicts: Sequence[Memory]) -> str:
-    """Tell when a memory was last seen, and what says otherwise since when, where something does."""
+def _contradicted(
+    memory: Memory, conflicts: Sequence[Memory], place: Mapping[MemoryId, int]
+) -> str:
+    """Tell when a memory was last seen, and what says otherwise, where something does.
+
+    The lower of two shown memories refers to the other, so that the block has each text once.
+    """
     if not conflicts:
         return ""
-    other, beyond = conflicts[0], len(conflicts) - 1
-    said = f'{memory.last_seen_at:%Y-%m-%d}; in conflict with "{_cut(other.text)}"'
-    more = f" and {beyond:,} more" if beyond else ""
-    return f"{said} of {other.last_seen_at:%Y-%m-%d}{more}"
+    at, seen_at = place[memory.id], f"{memory.last_seen_at:%Y-%m-%d}"
+    others = [one for one in conflicts if place.get(one.id, -1) < at]
+    if not others:
+        return seen_at
+    above = next((one for one in others if place.get(one.id) == at - 1), None)
+    other = _quoted(others[0], place) if above is None else _above(above, memory)
+    more = f" and {len(others) - 1:,} more" if len(others) > 1 else ""
+    return f"{seen_at}; in conflict with {other}{more}"
 
 
-def _cut(text: str) -> str:
-    line = _one_line(text)
-    return line if len(line) <= _CONFLICT_WIDTH else f"{line[: _CONFLICT_WIDTH - 1]}…"
+def _above(above: Memory, memory: Memory) -> str:
+    if above.last_seen_at == memory.last_seen_at:
+        return "the memory above"
+    newer = above.last_seen_at > memory.last_seen_at
+    return f"the {'newer' if newer else 'older'} memory above"
+
+
+def _quoted(other: Memory, shown: Container[MemoryId]) -> str:
+    width = _SHOWN_WIDTH if other.id in shown else _CONFLICT_WIDTH
+    line = _one_line(other.text)
+    cut = line if len(line) <= width else f"{line[: width - 1]}…"
+    return f'"{cut}" of {other.last_seen_at:%Y-%m-%d}'
 
 
 def _named(scopes: Sequence[ScopeName], *, alike: bool) -> str:

@@ -23,11 +23,11 @@ from schemas.decisions import (
     Revise,
     Verdict,
 )
-from schemas.events import Answer, Remember
+from schemas.events import Answer, Remember, Retire
 from schemas.memories import Memory, Standing
 from streams.model.identity import update_id
 from streams.model.policy import Act, Policy, Rules
-from streams.model.verdict import FOREIGN, of_one_memory
+from streams.model.verdict import FEW_WORDS, FOREIGN, of_one_memory
 from streams.model.wordings import other_than_shown
 from streams.text.guards.registry import may_be_of_two
 from streams.text.judge.weighing import ONE_MEMORY
@@ -110,7 +110,14 @@ def why(decision: Decision) -> str:
         return "the memory that it names was seen since; it is kept as history"
     if decision.evidence.reason is Reason.NOTHING_NEAR and decision.evidence.refused:
         return "its event asks to replace memories, and is compared with none"
+    if isinstance(decision.event, Retire) and _all_pinned(refused := decision.evidence.refused):
+        several = f"all {len(refused):,} memories are pinned; unpin them first"
+        return several if len(refused) > 1 else "the memory is pinned; unpin it first"
     return _WHY[decision.evidence.reason] + _sure(decision)
+
+
+def _all_pinned(refused: Sequence[str]) -> bool:
+    return bool(refused) and all(one.endswith(": pinned") for one in refused)
 
 
 def _answered(event: Answer, reason: Reason) -> str:
@@ -327,11 +334,14 @@ def _kept_because(near: Compared, memory: Memory | None, rules: Rules) -> str:
 def opinions(near: Compared) -> list[str]:
     """Return a neighbour's assessment: its band and verdict, guard findings and probabilities."""
     return [
-        f"{_BAND[near.band]}; {_verdict(near)} ({near.judge})",
+        f"{_BAND[near.band]}; {_verdict(near)} ({_UNASKED.get(near.judge, near.judge)})",
         *_language(near),
         *(_objection(finding) for finding in near.findings),
         *_likelihood(near),
     ]
+
+
+_UNASKED = {FEW_WORDS: "they share too few words to ask a judge"}
 
 
 def _verdict(near: Compared) -> str:

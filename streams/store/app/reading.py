@@ -478,7 +478,8 @@ def only_one(things: Collection[str], beginning: str) -> str:
     """
     if len(beginning) < _BEGINNING_MIN:
         raise AmbiguousPrefix(
-            f"{beginning} is no whole id; of an id, write {_BEGINNING_MIN} characters at least"
+            f"{beginning} is no id or name; to shorten an id, write {_BEGINNING_MIN} characters "
+            "at least"
         )
     if len(things) > 1:
         shown = ", ".join(sorted(things)[:5])

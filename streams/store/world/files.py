@@ -107,6 +107,10 @@ class FileSource:
         with self._told():
             return [self._read(line) for line in self._sample if self._states(line)]
 
+    def is_empty(self) -> bool:
+        """Return whether there is no row to decide on; of a pipe, none in its beginning."""
+        return not self.sample() and (not self.resumable or next(self.lines(None), None) is None)
+
     def progress(self) -> Progress:
         """Return how far reading has got."""
         if self._raw is None or not self.resumable:
@@ -488,7 +492,10 @@ def _csv_rows(lines: Iterator[bytes], delimiter: str) -> Iterator[SourceLine]:
         if columns is None:
             columns = values
             if _not_utf_8("".join(columns)):
-                raise Fatal("the header is not UTF-8; save the file as UTF-8")
+                raise Fatal(
+                    "the header is no text in UTF-8, UTF-16 or Windows-1252; save the table as CSV "
+                    "in UTF-8"
+                )
             if twice := {name for name in columns if columns.count(name) > 1}:
                 raise Fatal(f"the header names the column {', '.join(sorted(twice))} twice")
         elif values:

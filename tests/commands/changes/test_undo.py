@@ -185,8 +185,8 @@ def test_a_pinned_memory_is_neither_ended_nor_joined_until_it_is_let_go(
     assert (twice.code, twice.out) == (0, f"nothing changed: memory {identity} is pinned already\n")
     assert goats(memsieve)["version"] == 3
     refused = ask(memsieve, "memory", "retire", identity, "--reason", "invalid")
-    assert refused.code == 2
-    assert f"not {identity}: pinned" in refused.out
+    told = "memsieve: nothing changed: the memory is pinned; unpin it first\n"
+    assert (refused.code, refused.out, refused.err) == (2, "", told)
     write_events(tmp_path / "near.jsonl", "Bo feeds the goats at dusk.", scope="acme/bo")
     assert ask(memsieve, "run", "near.jsonl").code == 0
     assert GOATS in live(memsieve)
@@ -281,11 +281,11 @@ def test_a_short_beginning_names_nothing(memsieve: Memsieve, tmp_path: Path) -> 
     assert ask(memsieve, "run", "many.jsonl").code == 0
     result = ask(memsieve, "undo", "hive-")
     assert (result.code, result.out) == (2, "")
-    assert "hive- is no whole id; of an id, write 6 characters at least" in result.err
+    assert "hive- is no id or name; to shorten an id, write 6 characters at least" in result.err
     one = memories(memsieve)[0]["id"]
     result = ask(memsieve, "memory", "history", one[:5])
     assert (result.code, result.out) == (2, "")
-    assert f"{one[:5]} is no whole id" in result.err
+    assert f"{one[:5]} is no id or name" in result.err
     events = ask(memsieve, "decisions", "--json").json()
     assert len({event["event"]["event_id"] for event in events}) == len(events)
 

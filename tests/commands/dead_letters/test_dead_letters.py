@@ -254,7 +254,7 @@ def test_a_beginning_that_several_letters_share_is_not_guessed_at(memsieve: Mems
     for command in ("dead-letters show", "dead-letters requeue", "dead-letters drop", "explain"):
         for named, said in (
             ("twins-", "2 ids begin with twins-"),
-            ("twins", "twins is no whole id"),
+            ("twins", "twins is no id or name"),
         ):
             result = memsieve(*command.split(), named, "--store", "store")
             assert (result.code, result.out) == (2, "")

@@ -122,6 +122,35 @@ def test_a_second_time_there_is_nothing_to_forget(memsieve: Memsieve, vault: str
     assert "forgotten already" in again.out
 
 
+def test_a_second_time_by_the_event_that_made_it_there_is_nothing_to_forget(
+    memsieve: Memsieve, vault: str
+) -> None:
+    """The log has no event id any more; the memory's id is derived from it."""
+    assert memsieve("forget", "in-0", "--store", "store").code == 0
+    again = memsieve("forget", "in-0", "--store", "store")
+    assert (again.code, again.out) == (0, "it is forgotten already\n")
+    said = memsieve("explain", vault, "--store", "store").out
+    assert "it says" not in said
+    assert "forgotten" in said
+
+
+def test_a_dry_run_tells_each_wording_that_goes_and_that_a_memory_is_pinned(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    first, second = "Mira is allergic to penicillin.", "Mira has a penicillin allergy."
+    file = rows(tmp_path / "mira.jsonl", first, second)
+    assert memsieve("run", file, "--store", "store").code == 0
+    [mira] = memories(memsieve).values()
+    assert memsieve("memory", "pin", mira["id"], "--store", "store").code == 0
+    dry = ("forget", mira["id"], "--dry-run", "--store", "store")
+    assert memsieve(*dry).out.splitlines()[:3] == [
+        f"forget  {mira['id']}  pinned",
+        f'        "{first}"',
+        f'with it "{second}"',
+    ]
+    assert memsieve(*dry, "--json").json()["said_it_too"] == ["mira-1"]
+
+
 def test_what_nothing_has_cannot_be_forgotten(memsieve: Memsieve, vault: str) -> None:
     assert vault
     assert memsieve("forget", "ffffffff", "--store", "store").code == 5

@@ -40,7 +40,10 @@ def test_memories_load_and_recall_show_a_conflict_to_people_and_to_programs(
     assert "last seen 2026-03-01" in shown
     assert f"{said}, {eight['id']}" in shown
 
-    assert f"- {NINE} (2026-03-01; {said})" in memsieve(*RECALL).out.splitlines()
+    assert memsieve(*RECALL).out.splitlines()[1:] == [
+        f"- {NINE} (2026-03-01)",
+        f"- {EIGHT} (2026-03-01; in conflict with the memory above)",
+    ]
     by_text = {one["text"]: one for one in memsieve(*RECALL, "--json").json()["memories"]}
     assert by_text[NINE]["conflicts"] == [told]
     assert by_text[EIGHT]["last_seen_at"] == eight["last_seen_at"]

@@ -138,7 +138,9 @@ def test_a_short_beginning_names_nothing(memsieve: Memsieve) -> None:
     event = found[0]["event"]["event_id"]
     result = memsieve("explain", event[:5], "--store", "store")
     assert (result.code, result.out) == (2, "")
-    assert f"{event[:5]} is no whole id; of an id, write 6 characters at least" in result.err
+    assert (
+        f"{event[:5]} is no id or name; to shorten an id, write 6 characters at least" in result.err
+    )
 
 
 def test_a_beginning_that_several_ids_share_is_not_guessed_at(

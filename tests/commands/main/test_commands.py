@@ -82,7 +82,7 @@ def test_a_command_prints_json_for_programs(name: str, memsieve: Memsieve) -> No
     [
         (["explain"], "Missing argument 'ID'.", 2),
         (["memory", "list", "--limit", "0"], "Invalid value for '--limit': Input should be", 2),
-        (["doctor"], "doctor is now `memsieve check`", 2),
+        (["doctor"], "there is no `memsieve doctor`: write `memsieve check`", 2),
         (["memory", "list", "--store", "none"], "none", 3),
         (["decisions", "--kind", "inserts"], "--kind inserts: write insert, merge", 2),
     ],
@@ -144,13 +144,34 @@ def test_a_name_that_no_command_has_is_told_the_next_one(memsieve: Memsieve) -> 
         assert f"Did you mean '{meant}'" in result.err
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("recall", "memsieve search --block"),
+        ("conflicts", "memsieve memory list --conflicts"),
+        ("forget", "memsieve forget"),
+    ],
+)
+def test_a_command_of_another_group_is_named(name: str, meant: str, memsieve: Memsieve) -> None:
+    result = memsieve("memory", name)
+    assert result.code == 2
+    assert result.err == f"memsieve: there is no `memsieve memory {name}`: write `{meant}`\n"
+
+
+def test_an_option_before_the_command_is_told_its_place(memsieve: Memsieve) -> None:
+    result = memsieve("--json", "memory", "list")
+    assert result.code == 2
+    assert "--json stands after the command: memsieve COMMAND --json" in result.err
+    assert "memsieve memory COMMAND --store" in memsieve("memory", "--store", "a", "list").err
+
+
 @pytest.mark.parametrize("name", MOVED)
 def test_an_earlier_name_is_told_its_new_one_and_does_nothing(
     name: str, memsieve: Memsieve
 ) -> None:
     result = memsieve(name, "--help")
     assert (result.code, result.out) == (2, "")
-    assert result.err == f"memsieve: {name} is now `{MOVED[name]}`\n"
+    assert result.err == f"memsieve: there is no `memsieve {name}`: write `{MOVED[name]}`\n"
     assert name not in TOP
     program, *words = MOVED[name].split()
     if program == "memsieve":

@@ -69,15 +69,17 @@ def test_a_scope_is_printed_as_a_block(memsieve: Memsieve) -> None:
 
 
 @pytest.mark.covers("S3.36")
-def test_an_unknown_scope_is_a_first_visit(memsieve: Memsieve) -> None:
+def test_of_an_unknown_scope_the_block_says_so(memsieve: Memsieve) -> None:
     asked = ("search", "--block", "--scope", "coast/lighthous", "--store", "store")
     result = memsieve(*asked)
-    assert (result.code, result.out) == (0, "First visit - no prior experiences\n")
+    assert (result.code, result.out) == (0, "No memories yet.\n")
     assert result.err.startswith("scope coast/lighthous has no memories; others have: coast/light")
     told = memsieve(*asked, "--json")
     assert told.json()["block"] == result.out.strip()
     assert told.err == result.err
     assert memsieve(*asked[:3], "coast/lighthouse", *asked[4:]).err == ""
+    cellar = memsieve(*asked[:3], "zork/7", *asked[4:])
+    assert cellar.out == "First visit - no prior experiences\n"
 
 
 @pytest.mark.covers("S3.37")
@@ -138,7 +140,7 @@ def test_what_scopes_share_is_shown_only_where_it_is_asked_for(memsieve: Memsiev
     lines = memsieve("search", "--block", "--across", "coast", "--store", "store").out.splitlines()
     assert lines[1:] == [f"- {DOOR} (in 2 scopes: coast/lighthouse, coast/pier)"]
     alone = memsieve("search", "--block", "--scope", "coast", "--store", "store").out
-    assert alone == "First visit - no prior experiences\n"
+    assert alone == "No memories yet.\n"
 
 
 @pytest.mark.covers("S0.77", "B60")
@@ -212,7 +214,7 @@ async def test_a_recaller_knows_what_was_decided_since_it_was_last_asked(
     write(tmp_path / "more.jsonl", {"text": new, "scope": "coast/cave"})
     asked = RecallRequest(scope=ScopeName("coast/cave"))
     async with recalling(LogTarget.of_store(settings.load({"store": "store"}))) as recaller:
-        assert (await recaller.recall(asked)).text == "First visit - no prior experiences"
+        assert (await recaller.recall(asked)).text == "No memories yet."
         await asyncio.to_thread(run, [tmp_path / "more.jsonl"], Path("store"), partitions=3)
         both = await asyncio.gather(recaller.recall(asked), recaller.recall(asked))
         assert all(new in block.text for block in both)

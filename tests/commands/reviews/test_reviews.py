@@ -175,7 +175,9 @@ def test_of_a_question_s_id_six_characters_are_written_at_least(memsieve: Memsie
     for arguments in (("show", identity[:5]), ("answer", identity[:5], "same")):
         result = reviews(memsieve, *arguments)
         assert (result.code, result.out) == (2, "")
-        assert f"{identity[:5]} is no whole id; of an id, write 6 characters" in result.err
+        assert (
+            f"{identity[:5]} is no id or name; to shorten an id, write 6 characters" in result.err
+        )
     assert reviews(memsieve, "show", identity[:6]).code == 0
 
 

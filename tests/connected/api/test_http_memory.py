@@ -110,7 +110,7 @@ def test_a_block_or_search_of_nothing_says_in_the_log_which_scopes_have_some(
 ) -> None:
     memory.add(TEA, scope=f"{ANA}/hinted")
     with caplog.at_level("INFO", "memsieve"):
-        assert memory.recall(scope=f"{ANA}/hintd") == "First visit - no prior experiences"
+        assert memory.recall(scope=f"{ANA}/hintd") == "No memories yet."
         assert memory.search("tea", scope=f"{ANA}/hintd") == []
     said = [one.message for one in caplog.records if one.name == "memsieve"]
     told = f"scope {ANA}/hintd has no memories; others have: {ANA}/hinted"

@@ -351,7 +351,8 @@ async def test_with_a_scope_of_its_own_a_server_reaches_no_other(tmp_path: Path)
         story = (await agent.call("explain", id="shared"))["story"]
         assert f'it says    "{LYON}"' in story  # an event of another scope has this id, too
         refused = await agent.refused("search", query="tea", scope=BEN)
-        assert refused == "scope: this server has one fixed scope; leave it out"
+        assert refused == f"scope: this server has the one scope {ANA}; leave it out"
+        assert await agent.call("recall", scope=ANA) == await agent.call("recall")
         unknown = " in your scopes has the id "
         for tool, argument in (
             ("explain", "id"),

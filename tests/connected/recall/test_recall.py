@@ -28,7 +28,7 @@ def test_a_cluster_recalls_what_a_store_recalls(served: Installation, tmp_path: 
     with served.running("serve") as service:
         service.wait_until_ready()
         assert served.memsieve(*asked) == (
-            "First visit - no prior experiences\nscope dungeon/cellar has no memories\n"
+            "No memories yet.\nscope dungeon/cellar has no memories\n"
         )
         served.memsieve("publish", str(EXAMPLE))
         wait_until(lambda: served.memsieve(*asked) == expected, "the cluster recalls as much")

@@ -13,7 +13,6 @@ from schemas.memories import LIVE, Memory, Persistence, Standing, Superseded
 from streams.model.identity import normalised
 from streams.recall.core.recall import (
     BUDGET,
-    FIRST_VISIT,
     PromptBlock,
     RecalledMemory,
     RecallReason,
@@ -243,8 +242,10 @@ def test_the_newest_name_of_a_place_counts_and_stays_on_its_line() -> None:
 
 @pytest.mark.covers("S3.36")
 def test_where_nothing_is_known_the_block_says_so() -> None:
-    assert block_of([]).text == "First visit - no prior experiences" == FIRST_VISIT
-    assert block_of([], budget=5).text == ""
+    place = block_of_scope(ScopeName("zork/7"), [], [], count=count_words)
+    assert place.text == "First visit - no prior experiences"
+    assert block_of([]).text == "No memories yet."
+    assert block_of([], budget=2).text == ""
     assert lines(block_of([retired(1)])) == ["Memory of acme/ana", "Nothing found."]
 
 
@@ -352,6 +353,65 @@ def test_a_block_tells_programs_what_became_of_each_memory() -> None:
         (identity(1), True, "recent"),
         (identity(3), False, "superseded"),
     ]
+
+
+NEWER = "The office opens at 8 am on all days of the week."
+OLDER = "The office opens at 9 am."
+
+
+def in_conflict(*memories: Memory) -> list[RecalledMemory]:
+    """Return memories as recalled in this order, the first in conflict with all others."""
+    first, *others = memories
+    return [
+        RecalledMemory(first, RecallReason.RECENT, conflicts=tuple(others)),
+        *(RecalledMemory(one, RecallReason.RECENT, conflicts=(first,)) for one in others),
+    ]
+
+
+def block_with(recalled: Sequence[RecalledMemory], budget: int = 10_000) -> PromptBlock:
+    known = [one.memory for one in recalled]
+    return block_of_scope(SCOPE, known, recalled, count=count_words, budget=budget)
+
+
+def test_of_two_shown_memories_in_conflict_the_lower_one_refers_to_the_other() -> None:
+    both = in_conflict(of(30, NEWER), of(1, OLDER))
+    assert lines(block_with(both))[1:] == [
+        f"- {NEWER} (2026-03-02)",
+        f"- {OLDER} (2026-03-01; in conflict with the newer memory above)",
+    ]
+    pinned_first = in_conflict(of(1, OLDER, pinned=True), of(30, NEWER))
+    assert lines(block_with(pinned_first))[2] == (
+        f"- {NEWER} (2026-03-02; in conflict with the older memory above)"
+    )
+    at_once = in_conflict(of(1, NEWER), of(1, OLDER, id=identity(2)))
+    assert "in conflict with the memory above" in lines(block_with(at_once))[2]
+
+
+def test_a_memory_in_conflict_with_one_further_above_tells_which() -> None:
+    third = "The office opens at 10 am."
+    shown_ = lines(block_with(in_conflict(of(30, NEWER), of(2, OLDER), of(1, third))))
+    assert (
+        shown_[3]
+        == f'- {third} (2026-03-01; in conflict with "The office opens at 8 a…" of 2026-03-02)'
+    )
+    uncertain = in_conflict(of(30, NEWER, status="tentative"), of(1, OLDER))
+    assert lines(block_with(uncertain))[1:] == [
+        f"- {OLDER} (2026-03-01)",
+        WARNING,
+        f"- {NEWER} (2026-03-02; in conflict with the older memory above)",
+    ]
+
+
+@pytest.mark.parametrize("budget", range(10, 60))
+def test_a_block_with_a_conflict_keeps_the_budget_and_tells_of_what_it_leaves_out(
+    budget: int,
+) -> None:
+    block = block_with(in_conflict(of(30, NEWER), of(1, OLDER)), budget)
+    assert block.tokens == count_words(block.text) <= budget
+    counted = [one.tokens for one in block.recalled if one.shown]
+    assert counted == [count_words(line) for line in lines(block) if line.startswith("- ")]
+    if len(shown(block.recalled)) == 1:
+        assert f'in conflict with "{OLDER}" of 2026-03-01' in block.text
 
 
 def test_a_line_says_what_contradicts_it_and_since_when() -> None:

@@ -162,7 +162,7 @@ async def test_where_nothing_is_kept_no_model_is_asked_for() -> None:
 
     recaller = Recaller(await log_of(), load, words)
     asked = RecallRequest(scope=ANA, query="boats")
-    assert (await recaller.recall(asked)).text == "First visit - no prior experiences"
+    assert (await recaller.recall(asked)).text == "No memories yet."
 
 
 async def test_vectors_of_another_model_are_not_compared() -> None:

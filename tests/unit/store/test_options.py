@@ -22,7 +22,11 @@ def test_the_beginning_of_one_id_alone_names_a_thing() -> None:
     ("identity", "error", "told"),
     [
         ("twins-", UsageError, "2 ids begin with twins-: twins-1, twins-12"),
-        ("twins", UsageError, "twins is no whole id; of an id, write 6 characters at least"),
+        (
+            "twins",
+            UsageError,
+            "twins is no id or name; to shorten an id, write 6 characters at least",
+        ),
         ("", UsageError, "ID is empty"),
         ("b", UnknownId, "no thing in store has the id b"),
         ("abcd", UnknownId, "no thing in store has the id abcd"),

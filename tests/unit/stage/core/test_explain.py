@@ -24,6 +24,7 @@ from schemas.memories import Target
 from streams.model.embedding import pack
 from streams.model.identity import decision_id, update_id
 from streams.model.neighbours import StoredMemory
+from streams.model.verdict import FEW_WORDS
 from streams.stage.core.explain import explain, opinions, outcome, why
 from tests.builders import MODEL, event, identity, memory, policy, unit, worded
 
@@ -477,3 +478,10 @@ def test_why_a_contradicted_memory_stays_is_told(
     kept = Insert.model_validate(made_of | {"memory": CAKE, "embedding": EMBEDDING})
     lines = explain(kept, VERSIONS, rules)
     assert [line for line in lines if line.startswith("not replaced")] == [told]
+
+
+def test_a_pair_of_which_no_judge_was_asked_says_why() -> None:
+    far = FAR.model_copy(update={"judge": FEW_WORDS})
+    assert opinions(far)[0] == (
+        "far; states a different fact (they share too few words to ask a judge)"
+    )
