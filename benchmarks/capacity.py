@@ -29,7 +29,7 @@ from schemas.events import Remember
 from schemas.topics import DECISIONS
 from streams.index.edge import EdgeIndex
 from streams.model.policy import Policy
-from streams.model.ports import LogRecord
+from streams.model.ports.log import LogRecord
 from streams.stage.flow.apply import apply
 from streams.stage.flow.decisions import KIND_HEADER, CountedDecision, read_decision
 from streams.store.app import policies, settings, wiring

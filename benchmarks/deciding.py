@@ -17,7 +17,9 @@ from streams.judges.lexicons import english
 from streams.log.consumer import Consumer
 from streams.log.failures import RetryPolicy
 from streams.log.local_broker import LocalBroker
-from streams.model.ports import DecidedEvents, Embedder, Index, OutgoingRecord
+from streams.model.ports.index import DecidedEvents, Index
+from streams.model.ports.log import OutgoingRecord
+from streams.model.ports.models import Embedder
 from streams.stage.core.tombstones import TombstoneKey
 from streams.stage.flow.decisions import INDEXED
 from streams.stage.flow.deduplicate import Deduplicator

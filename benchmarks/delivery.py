@@ -32,7 +32,7 @@ from streams.index.edge import EdgeIndex
 from streams.log.local_broker import LocalBroker
 from streams.model.embedding import TextVector, pack
 from streams.model.fences import BEGINNING, Epoch
-from streams.model.ports import OutgoingRecord
+from streams.model.ports.log import OutgoingRecord
 from streams.stage.core.case import Case, EncodedVector, PendingMerge
 from streams.stage.core.decide import decide
 from streams.stage.flow import decisions as reading

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from fastembed import TextEmbedding
 from fastembed.common.preprocessor_utils import load_tokenizer
 
-from streams.model.ports import Embedder
+from streams.model.ports.models import Embedder
 from streams.store.app import settings, wiring
 
 

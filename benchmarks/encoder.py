@@ -26,7 +26,7 @@ from streams.embedding.batching import batches
 from streams.embedding.install import describe
 from streams.embedding.precision import settled
 from streams.embedding.tokens import PaddingTokenizer
-from streams.model.ports import Embedder
+from streams.model.ports.models import Embedder
 from streams.store.app import settings, wiring
 
 _RUN_RECORDS = 256

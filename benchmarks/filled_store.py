@@ -12,7 +12,7 @@ from schemas.memories import Memory
 from streams.model.embedding import Vector
 from streams.model.identity import content_key, decision_id, memory_id
 from streams.model.neighbours import StoredMemory
-from streams.model.ports import Index, Query
+from streams.model.ports.index import Index, Query
 
 _PAGE = 2_000
 _SMALL = 100

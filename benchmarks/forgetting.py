@@ -27,7 +27,8 @@ from streams.log.local_broker import LocalBroker
 from streams.model.embedding import pack
 from streams.model.fences import Epoch, ReadPosition
 from streams.model.neighbours import StoredMemory
-from streams.model.ports import UNFOLLOWED, CommittedOffset, OutgoingRecord
+from streams.model.ports.index import UNFOLLOWED
+from streams.model.ports.log import CommittedOffset, OutgoingRecord
 from streams.stage.core.lineage import Wish
 from streams.stage.core.tombstones import TombstoneKey
 from streams.stage.flow.decided import DecidedInLog

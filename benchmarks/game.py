@@ -23,7 +23,7 @@ from schemas.events import Remember
 from streams.extract.app.extracting import Extraction, ExtractionCounts
 from streams.extract.core.notes import Notes
 from streams.model.policy import Policy, parse
-from streams.model.ports import Embedder
+from streams.model.ports.models import Embedder
 from streams.recall.app.recalling import Recaller, RecallRequest, recalling
 from streams.store.app import policies, settings, wiring
 from streams.store.app.processes import embedded

@@ -10,7 +10,7 @@ from benchmarks.measuring import Cost, Watch
 from benchmarks.vectors import Recording
 from streams.main.collector import search_seldom
 from streams.model.embedding import Vector
-from streams.model.ports import Embedder
+from streams.model.ports.models import Embedder
 from streams.stage.core.mapping import FieldMapping
 from streams.store.app import policies, settings
 from streams.store.app.processes import EmbeddedPipeline, embedded

@@ -32,7 +32,8 @@ from streams.index.edge import EdgeIndex
 from streams.index.exact import ExactIndex
 from streams.model.embedding import similarity
 from streams.model.neighbours import StoredMemory
-from streams.model.ports import Embedder, Query
+from streams.model.ports.index import Query
+from streams.model.ports.models import Embedder
 from streams.stage.core.mapping import FieldMapping
 from streams.store.app import policies, settings
 from streams.store.app.processes import EmbeddedPipeline, RunTally, embedded

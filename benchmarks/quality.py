@@ -39,7 +39,7 @@ from streams.lab.core.grading import APART, ONE_FACT, Truth
 from streams.lab.core.measures import Proportion, auc
 from streams.model.embedding import TextVector
 from streams.model.policy import Policy
-from streams.model.ports import Embedder
+from streams.model.ports.models import Embedder
 from streams.model.verdict import Judgement
 from streams.model.wrapping import WrappedEmbedder
 from streams.stage.flow.judging import CandidatePair, Judging

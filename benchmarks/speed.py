@@ -33,7 +33,7 @@ from benchmarks.material import Texts, chitchat, in_scopes, short_texts, write
 from benchmarks.measuring import Result, Rounds, Spread, arguments, in_turn, rate, ratio
 from benchmarks.through_kafka import broker, serving
 from benchmarks.vectors import Given
-from streams.model.ports import Embedder
+from streams.model.ports.models import Embedder
 
 _RAW_BATCH = 32
 _FASTEMBED, _SORTED, _RUN, _KAFKA = "fastembed", "sorted by tokens", "memsieve run", "through Kafka"

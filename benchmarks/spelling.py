@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.quality import NATURAL, OWN, SHARED
 from streams.embedding import hashing
 from streams.embedding.hashing import HashingEmbedder
-from streams.model.ports import Embedder
+from streams.model.ports.models import Embedder
 from streams.store.app import settings, wiring
 
 _SAME = {1, "same", "refines", "refined-by"}

@@ -37,7 +37,8 @@ from benchmarks.measuring import (
     resident,
 )
 from benchmarks.vectors import DIMENSION, Given, seeded
-from streams.model.ports import Embedder, Index
+from streams.model.ports.index import Index
+from streams.model.ports.models import Embedder
 from streams.store.app import settings, wiring
 from streams.store.world.store_directory import IndexKind
 

@@ -12,7 +12,7 @@ from benchmarks.material import Event
 from schemas.base import ModelId
 from streams.model.embedding import TextVector, Vector
 from streams.model.identity import normalised
-from streams.model.ports import Embedder
+from streams.model.ports.models import Embedder
 from streams.store.app import policies
 
 DIMENSION = 384

@@ -15,7 +15,7 @@ from streams.model.embedding import Vector
 from streams.model.identity import content_key
 from streams.model.neighbours import StoredMemory
 from streams.model.policy import Policy
-from streams.model.ports import LogRecord
+from streams.model.ports.log import LogRecord
 from streams.model.wordings import Outcome, with_vectors
 from streams.stage.flow.judging import Judging
 from streams.text.lexicon import Lexicon

@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import cache
 
-from streams.model.ports import HandledBatch, LogRecord, Process
+from streams.model.ports.log import HandledBatch, LogRecord, Process
 from streams.model.wrapping import WrappedProcess
 
 

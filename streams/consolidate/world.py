@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from schemas.base import ScopeName
-from streams.model.ports import NoStore
+from streams.model.ports.failures import NoStore
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS passes (scope TEXT PRIMARY KEY, at TEXT NOT NULL, found TEXT) WITHOUT ROWID

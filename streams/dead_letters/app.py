@@ -16,7 +16,8 @@ from streams.dead_letters.flow import (
     input_record,
     settled_records,
 )
-from streams.model.ports import Fatal, Log, LogRecord, Poison
+from streams.model.ports.failures import Fatal, Poison
+from streams.model.ports.log import Log, LogRecord
 from streams.store.app import reading, wiring
 from streams.store.app.reading import LogTarget, records
 

@@ -18,7 +18,7 @@ from streams.dead_letters.flow import (
     given_up,
     readable,
 )
-from streams.model.ports import Poison
+from streams.model.ports.failures import Poison
 from streams.stage.flow.dead_letters import EVENT_BYTES_MAX, original
 from streams.store.cli import options
 from streams.store.cli.console import more, note, say, say_bytes, say_json, tell

@@ -9,7 +9,8 @@ from schemas.events import Event
 from schemas.outcomes import DeadLetter, Settled, Stage
 from schemas.topics import DEAD_LETTERS, EVENTS, TURNS
 from schemas.turns import Turn
-from streams.model.ports import OutgoingRecord, Poison
+from streams.model.ports.failures import Poison
+from streams.model.ports.log import OutgoingRecord
 from streams.stage.flow.dead_letters import (
     ATTEMPTS_HEADER,
     ORIGIN_HEADER,

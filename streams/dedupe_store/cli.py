@@ -21,7 +21,7 @@ from streams.dedupe_store.core import MERGED_FROM, SCOPE, ColumnAssignment
 from streams.memories_md.cli.clean import clean, take_back
 from streams.model.embedding import Vector
 from streams.model.policy import Policy
-from streams.model.ports import Fatal, Poison
+from streams.model.ports.failures import Fatal, Poison
 from streams.stage.core.mapping import listed
 from streams.store.app import policies, wiring
 from streams.store.app.dry_run import means

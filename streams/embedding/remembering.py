@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 from streams.model.embedding import TextVector
-from streams.model.ports import Embedder
+from streams.model.ports.models import Embedder
 from streams.model.wrapping import WrappedEmbedder
 
 TEXTS_MAX = 16_384

@@ -9,7 +9,7 @@ from tokenizers import Encoding, Tokenizer
 from schemas.base import TEXT_MAX
 from streams.embedding.batching import LENGTH_STEP
 from streams.embedding.install import REPAIR_HINT
-from streams.model.ports import NoModel
+from streams.model.ports.failures import NoModel
 
 _TOKENIZER_FILE = "tokenizer.json"
 

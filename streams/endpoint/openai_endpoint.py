@@ -15,7 +15,8 @@ from typing import Any, ClassVar, TypeVar
 
 import httpx
 
-from streams.model.ports import Clock, Unusable
+from streams.model.ports.clock import Clock
+from streams.model.ports.failures import Unusable
 
 Answer = TypeVar("Answer", str, bytes)
 

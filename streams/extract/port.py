@@ -4,7 +4,7 @@ from typing import Protocol
 
 from schemas.events import Remember
 from streams.extract.core.synthesis import Abstention, Material, RejectedAnswer
-from streams.model.ports import NoAnswer
+from streams.model.ports.models import NoAnswer
 
 
 class Extracting(Protocol):

@@ -41,7 +41,8 @@ from streams.index.payload import (
 from streams.index.recent import RecentMemories
 from streams.model.fences import ReadPosition
 from streams.model.neighbours import KnownEvent, StoredMemory
-from streams.model.ports import FLOAT32_SLACK, IndexLevel, NoStore, PartitionLevel, Query
+from streams.model.ports.failures import NoStore
+from streams.model.ports.index import FLOAT32_SLACK, IndexLevel, PartitionLevel, Query
 
 _LEVEL = TypeAdapter(IndexLevel)
 _REMEDY = "delete this directory, and the next run rebuilds it from the log"

@@ -22,7 +22,7 @@ from streams.index.payload import (
 from streams.model.embedding import Vector, best_of_each
 from streams.model.fences import ReadPosition
 from streams.model.neighbours import KnownEvent, StoredMemory
-from streams.model.ports import FLOAT32_SLACK, IndexLevel, PartitionLevel, Query
+from streams.model.ports.index import FLOAT32_SLACK, IndexLevel, PartitionLevel, Query
 
 
 @dataclass(frozen=True)

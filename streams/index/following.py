@@ -4,7 +4,8 @@ import secrets
 
 from schemas.topics import DECISIONS
 from streams.model.fences import ReadPosition
-from streams.model.ports import UNFOLLOWED, IndexLevel, PartitionLevel, Transient
+from streams.model.ports.failures import Transient
+from streams.model.ports.index import UNFOLLOWED, IndexLevel, PartitionLevel
 
 
 def new_token() -> str:

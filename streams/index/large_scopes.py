@@ -16,7 +16,7 @@ from schemas.base import MemoryId, ScopeName
 from streams.index.payload import vectors_of
 from streams.model.embedding import Vector
 from streams.model.neighbours import StoredMemory
-from streams.model.ports import FLOAT32_SLACK, Query
+from streams.model.ports.index import FLOAT32_SLACK, Query
 
 Rows: TypeAlias = Sequence[Vector] | NDArray[np.float32]
 """The vectors of a memory's wordings."""

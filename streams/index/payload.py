@@ -15,7 +15,7 @@ from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
 from schemas.memories import Memory
 from streams.model.embedding import Vector
 from streams.model.neighbours import KnownEvent, StoredMemory
-from streams.model.ports import NoStore
+from streams.model.ports.failures import NoStore
 
 SCOPE, CONTENT_KEY, STATUS, DECISION_IDS = "scope", "content_key", "status", "decision_ids"
 CONTRADICTED = "contradicted"

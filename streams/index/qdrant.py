@@ -45,18 +45,8 @@ from streams.index.payload import (
 )
 from streams.model.fences import ReadPosition
 from streams.model.neighbours import KnownEvent, StoredMemory
-from streams.model.ports import (
-    FLOAT32_SLACK,
-    UNFOLLOWED,
-    Fatal,
-    IndexLevel,
-    NoServer,
-    NoStore,
-    PartitionLevel,
-    Query,
-    Transient,
-    Unreachable,
-)
+from streams.model.ports.failures import Fatal, NoServer, NoStore, Transient, Unreachable
+from streams.model.ports.index import FLOAT32_SLACK, UNFOLLOWED, IndexLevel, PartitionLevel, Query
 
 VERSION_MIN: Final = (1, 19)
 """Earlier servers may replay a conditional write differently after a crash."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from streams.model.ports import NoAnswer
+from streams.model.ports.models import NoAnswer
 
 
 class _Repeated(ValueError):

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import datetime
 
-from streams.model.ports import Clock
+from streams.model.ports.clock import Clock
 
 _MINUTE = 60.0
 

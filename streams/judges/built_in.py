@@ -16,7 +16,7 @@ from typing import NamedTuple, Self
 from schemas.decisions import Finding, Verdict
 from streams.judges.cross_encoder import CrossEncoder
 from streams.judges.models import PACKAGED, cheap
-from streams.model.ports import NoAnswer
+from streams.model.ports.models import NoAnswer
 from streams.model.verdict import Opinion, Pair
 from streams.text.judge.features import features
 from streams.text.judge.prepared import PreparedText, prepare

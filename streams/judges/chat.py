@@ -16,7 +16,8 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from schemas.base import ScopeName
 from streams.endpoint.openai_endpoint import FailedRequest, Server, post, repeatedly
 from streams.judges.budget import RequestBudget
-from streams.model.ports import Clock, NoAnswer
+from streams.model.ports.clock import Clock
+from streams.model.ports.models import NoAnswer
 from streams.model.scope import tenant
 
 _SEED = 1

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from streams.model.ports import NoModel
+from streams.model.ports.failures import NoModel
 from streams.text.judge.weighing import Weights
 from streams.text.judge.words import WordVectors
 

@@ -18,7 +18,7 @@ from streams.judges.answers import object_of
 from streams.judges.chat import Chat, ModelQuestion
 from streams.judges.prompting import FencedData, Prompt
 from streams.judges.sharing import SharedAnswers
-from streams.model.ports import NoAnswer, WordingRequest
+from streams.model.ports.models import NoAnswer, WordingRequest
 from streams.model.scope import tenant
 from streams.model.verdict import Opinion, Pair
 from streams.text.judge.weighing import RELATIONS

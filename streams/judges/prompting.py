@@ -16,7 +16,7 @@ from typing import Self
 
 from pydantic import JsonValue
 
-from streams.model.ports import Unusable
+from streams.model.ports.failures import Unusable
 
 _PROMPTS = resources.files("streams") / "judges" / "prompts"
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from streams.model.ports import NoAnswer
+from streams.model.ports.models import NoAnswer
 
 Answer = TypeVar("Answer")
 

@@ -4,7 +4,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 
 from streams.log.failures import RetryPolicy
-from streams.model.ports import CommittedOffset, Fatal, Log, LogRecord, Poison, Process, Transient
+from streams.model.ports.failures import Fatal, Poison, Transient
+from streams.model.ports.log import CommittedOffset, Log, LogRecord, Process
 
 
 @dataclass(eq=False)

@@ -18,15 +18,9 @@ from weakref import finalize
 from pydantic_core import from_json, to_json
 
 from streams.log.pages import page
-from streams.model.ports import (
-    CommittedOffset,
-    Fatal,
-    LogRecord,
-    NoStore,
-    OutgoingRecord,
-    SourceMark,
-    Transient,
-)
+from streams.model.ports.failures import Fatal, NoStore, Transient
+from streams.model.ports.log import CommittedOffset, LogRecord, OutgoingRecord
+from streams.model.ports.sources import SourceMark
 
 _SCHEMA = """
 BEGIN IMMEDIATE;

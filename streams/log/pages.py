@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from streams.model.ports import LogRecord
+from streams.model.ports.log import LogRecord
 
 _PAGE_BYTES = 16_777_216
 """The size at which a page of records ends: it is held in memory as a whole."""

@@ -10,17 +10,8 @@ from typing import Any
 
 from streams.log.consumer import acknowledged, commit
 from streams.log.failures import RetryPolicy
-from streams.model.ports import (
-    CommittedOffset,
-    Fatal,
-    GroupMember,
-    Log,
-    LogRecord,
-    NotYet,
-    Poison,
-    Process,
-    Transient,
-)
+from streams.model.ports.failures import Fatal, NotYet, Poison, Transient
+from streams.model.ports.log import CommittedOffset, GroupMember, Log, LogRecord, Process
 
 _WAIT_SECONDS = 0.5
 """The delay before a partition that waits for another process is retried."""

@@ -1,7 +1,8 @@
 """An embedder over another one, and a process over another one."""
 
 from schemas.base import ModelId
-from streams.model.ports import Embedder, Process
+from streams.model.ports.log import Process
+from streams.model.ports.models import Embedder
 
 
 class WrappedEmbedder:

@@ -13,7 +13,9 @@ from schemas.base import Record, Scope
 from schemas.topics import DEAD_LETTERS, EVENTS, TURNS
 from streams.clock.system import SystemClock
 from streams.extract.flow.turn_rows import turn_records
-from streams.model.ports import Clock, Log, OutgoingRecord, Source, SourceLine
+from streams.model.ports.clock import Clock
+from streams.model.ports.log import Log, OutgoingRecord
+from streams.model.ports.sources import Source, SourceLine
 from streams.model.scope import partition_of
 from streams.stage.core.mapping import FieldMapping
 from streams.stage.flow.ingest import records_of

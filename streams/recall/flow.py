@@ -15,7 +15,8 @@ from schemas.memories import Memory
 from streams.model.embedding import Vector, best_of_each
 from streams.model.merge import UNWORDED
 from streams.model.policy import Act, JudgeName, MergeRule, Policy, Rules, WithoutVerdict
-from streams.model.ports import Embedder, Index, NoAnswer, Query, WordingRequest
+from streams.model.ports.index import Index, Query
+from streams.model.ports.models import Embedder, NoAnswer, WordingRequest
 from streams.model.verdict import Judgement
 from streams.model.wordings import other_than_shown, texts_of
 from streams.recall.core.lexical import bm25, hybrid

@@ -11,7 +11,9 @@ from schemas.outcomes import Review
 from schemas.topics import REVIEWS
 from streams.clock.system import SystemClock
 from streams.model.identity import answer_id, content_key
-from streams.model.ports import Clock, Fatal, LogRecord
+from streams.model.ports.clock import Clock
+from streams.model.ports.failures import Fatal
+from streams.model.ports.log import LogRecord
 from streams.stage.core.reviewing import ReviewQuestions, SettledAnswer, newest, settles
 from streams.store.app.reading import StoreReader, records
 from streams.store.app.requests import unpublishable

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from schemas.outcomes import Applied
 from streams.model.fences import ReadPosition
-from streams.model.ports import Transient
+from streams.model.ports.failures import Transient
 
 
 class FollowedSink(ABC):

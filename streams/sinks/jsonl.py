@@ -23,7 +23,7 @@ from schemas.codec import APPLIED
 from schemas.memories import Memory, Standing
 from schemas.outcomes import Applied
 from streams.model.fences import ReadPosition
-from streams.model.ports import NoStore, Transient
+from streams.model.ports.failures import NoStore, Transient
 from streams.sinks.followed import FollowedSink
 
 _ANEW = "and it is rewritten from the log"

@@ -18,7 +18,7 @@ from typing import Any
 from schemas.memories import Memory, Standing
 from schemas.outcomes import Applied
 from streams.model.fences import Epoch, ReadPosition
-from streams.model.ports import NoStore, Transient
+from streams.model.ports.failures import NoStore, Transient
 from streams.sinks.followed import FollowedSink
 
 _APPLICATION_ID = 1_835_363_700

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from schemas.topics import DECISIONS, EVENTS
-from streams.model.ports import HandledBatch, LogRecord, OutgoingRecord, Process
+from streams.model.ports.log import HandledBatch, LogRecord, OutgoingRecord, Process
 from streams.model.wrapping import WrappedProcess
 from streams.stage.flow.decisions import (
     DECISION_ID_HEADER,

@@ -19,7 +19,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from streams.clock.stopwatch import time_limit
 from streams.clock.system import SystemClock
 from streams.log.threads import abandonable
-from streams.model.ports import Unusable
+from streams.model.ports.failures import Unusable
 from streams.tracing.port import Attributes, Headers
 
 _FLUSH_SECONDS = 5.0

@@ -12,7 +12,8 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from schemas.topics import DECISIONS, EVENTS
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog, record_of
-from streams.model.ports import Log, LogRecord, OutgoingRecord, Transient
+from streams.model.ports.failures import Transient
+from streams.model.ports.log import Log, LogRecord, OutgoingRecord
 from streams.stage.flow.takeover import DEDUPLICATOR_GROUP
 from streams.stage.flow.writer import WRITER_GROUP
 

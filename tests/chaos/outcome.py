@@ -15,7 +15,8 @@ from schemas.memories import Memory
 from schemas.outcomes import DeadLetter
 from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS
 from streams.model.neighbours import StoredMemory
-from streams.model.ports import Embedder, Log, LogRecord, OutgoingRecord
+from streams.model.ports.log import Log, LogRecord, OutgoingRecord
+from streams.model.ports.models import Embedder
 from streams.model.scope import partition_of
 from streams.stage.core.ledger import fold
 from streams.stage.flow.decisions import (

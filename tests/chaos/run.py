@@ -13,7 +13,8 @@ from random import Random
 from schemas.topics import CHANGES, DECISIONS, EVENTS, TOPICS
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog
-from streams.model.ports import OutgoingRecord, Transient
+from streams.model.ports.failures import Transient
+from streams.model.ports.log import OutgoingRecord
 from streams.stage.flow.decisions import UncountedReason
 from tests.chaos import outcome
 from tests.chaos.cluster import Progress, progress, publish, settled, whole

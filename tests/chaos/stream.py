@@ -17,7 +17,7 @@ from schemas.memories import Target
 from schemas.topics import EVENTS
 from streams.embedding import DEFAULT_MODEL
 from streams.model.identity import decision_id, memory_id, named_memory_id
-from streams.model.ports import OutgoingRecord
+from streams.model.ports.log import OutgoingRecord
 from streams.model.scope import partition_of
 from streams.stage.core.tombstones import Texts, TombstoneKey, tombstone
 from streams.stage.flow.incoming import FORWARDED_HEADER

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 
 from streams.main import main
-from streams.model.ports import Embedder
+from streams.model.ports.models import Embedder
 from streams.store.app import wiring
 from streams.store.app.setting_groups import EmbedderSettings
 from tests.chaos.embedder import WordEmbedder

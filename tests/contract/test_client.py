@@ -20,7 +20,9 @@ from streams.log.local_broker import LocalBroker
 from streams.model.fences import ReadPosition
 from streams.model.identity import decision_id, memory_id
 from streams.model.policy import Policy
-from streams.model.ports import UNFOLLOWED, Fatal, Index, Log, Process
+from streams.model.ports.failures import Fatal
+from streams.model.ports.index import UNFOLLOWED, Index
+from streams.model.ports.log import Log, Process
 from streams.stage.flow.deduplicate import Deduplicator
 from streams.stage.flow.partition_owner import PartitionOwner
 from streams.stage.flow.writer import Writer

@@ -10,7 +10,7 @@ import pytest
 from streams.embedding.hashing import HashingEmbedder
 from streams.embedding.remembering import RememberingEmbedder
 from streams.model.embedding import Vector
-from streams.model.ports import Embedder
+from streams.model.ports.models import Embedder
 from streams.store.app import wiring
 from streams.store.app.setting_groups import EmbedderSettings, EndpointSettings
 from tests.fakes.embedder import FakeEmbedder

@@ -29,7 +29,8 @@ from streams.model.embedding import Vector
 from streams.model.fences import BEGINNING, Epoch, ReadPosition
 from streams.model.identity import content_key
 from streams.model.neighbours import KnownEvent, StoredMemory
-from streams.model.ports import UNFOLLOWED, Index, NoStore, PartitionLevel, Query, Transient
+from streams.model.ports.failures import NoStore, Transient
+from streams.model.ports.index import UNFOLLOWED, Index, PartitionLevel, Query
 from streams.store.world.store_directory import IndexKind
 from tests.builders import (
     DIMENSION,
@@ -874,7 +875,7 @@ PRELUDE = """
 import asyncio, json, os, signal, sys
 from pathlib import Path
 from streams.index.edge import EdgeIndex
-from streams.model.ports import NoStore
+from streams.model.ports.failures import NoStore
 from tests.builders import DIMENSION, identity, stored, unit
 path = Path(sys.argv[1])
 """

@@ -21,17 +21,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog
 from streams.log.local_broker import LocalBroker
-from streams.model.ports import (
-    CommittedOffset,
-    Fatal,
-    Log,
-    LogRecord,
-    Lookup,
-    NoStore,
-    OutgoingRecord,
-    SourceMark,
-    Transient,
-)
+from streams.model.ports.failures import Fatal, NoStore, Transient
+from streams.model.ports.log import CommittedOffset, Log, LogRecord, Lookup, OutgoingRecord
+from streams.model.ports.sources import SourceMark
 from tests.support.kafka_topics import make_topics
 from tests.support.small_disk import on_small_disk
 
@@ -416,7 +408,9 @@ from pathlib import Path
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog
 from streams.log.local_broker import LocalBroker
-from streams.model.ports import CommittedOffset, SourceMark, NoStore, OutgoingRecord
+from streams.model.ports.failures import NoStore
+from streams.model.ports.log import CommittedOffset, OutgoingRecord
+from streams.model.ports.sources import SourceMark
 path = Path(sys.argv[1])
 """
 

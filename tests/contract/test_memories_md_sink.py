@@ -17,7 +17,7 @@ from streams.memories_md.world.level import level_of
 from streams.memories_md.world.sink import MemoriesMdSink
 from streams.model.fences import Epoch, ReadPosition
 from streams.model.identity import decision_id
-from streams.model.ports import NoStore, Transient
+from streams.model.ports.failures import NoStore, Transient
 from tests.contract.test_sinks import change, retired
 
 HAND = """\

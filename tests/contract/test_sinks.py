@@ -39,7 +39,8 @@ from streams.memories_md.world.level import level_of as markdown_level_of
 from streams.memories_md.world.level import placed_in, read_level
 from streams.memories_md.world.sink import MemoriesMdSink
 from streams.model.fences import Epoch, ReadPosition
-from streams.model.ports import NoStore, Sink, Transient
+from streams.model.ports.failures import NoStore, Transient
+from streams.model.ports.index import Sink
 from streams.sinks import jsonl, sqlite
 from streams.sinks.jsonl import JsonlSink
 from streams.sinks.sqlite import SqliteSink

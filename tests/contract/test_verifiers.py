@@ -10,7 +10,7 @@ from schemas.base import TEXT_MAX
 from schemas.decisions import Verdict
 from streams.judges.chat import Chat, Endpoint
 from streams.judges.openai_compatible import LlmVerifier
-from streams.model.ports import NoAnswer, Verifier
+from streams.model.ports.models import NoAnswer, Verifier
 from streams.model.verdict import Opinion, Pair
 from tests.builders import event, memory
 from tests.fakes.clock import StandingClock

@@ -8,16 +8,9 @@ from streams.log.local_broker import LocalBroker
 from streams.model.embedding import TextVector
 from streams.model.fences import ReadPosition
 from streams.model.neighbours import KnownEvent, StoredMemory
-from streams.model.ports import (
-    CommittedOffset,
-    Embedder,
-    Index,
-    IndexLevel,
-    LogRecord,
-    OutgoingRecord,
-    PartitionLevel,
-    Query,
-)
+from streams.model.ports.index import Index, IndexLevel, PartitionLevel, Query
+from streams.model.ports.log import CommittedOffset, LogRecord, OutgoingRecord
+from streams.model.ports.models import Embedder
 from streams.model.wrapping import WrappedEmbedder
 
 Result = TypeVar("Result")

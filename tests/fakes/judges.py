@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from schemas.decisions import Verdict
-from streams.model.ports import NoAnswer, WordingRequest
+from streams.model.ports.models import NoAnswer, WordingRequest
 from streams.model.verdict import Opinion, Pair
 
 Said: TypeAlias = Verdict | Opinion | NoAnswer

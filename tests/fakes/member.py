@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from streams.model.ports import Log, LogRecord
+from streams.model.ports.log import Log, LogRecord
 
 
 class ReadingMember:

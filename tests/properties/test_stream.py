@@ -39,7 +39,7 @@ from streams.log.local_broker import LocalBroker
 from streams.model import wordings
 from streams.model.identity import decision_id, memory_id, named_memory_id
 from streams.model.neighbours import StoredMemory
-from streams.model.ports import Log, OutgoingRecord, Process
+from streams.model.ports.log import Log, OutgoingRecord, Process
 from streams.model.scope import partition_of
 from streams.stage.core.brake import RecentChanges
 from streams.stage.core.ledger import fold

@@ -12,7 +12,7 @@ from streams.forget.app.forgetting import ForgetTarget, PlanningDependencies, Un
 from streams.log.local_broker import LocalBroker
 from streams.model.embedding import similarity
 from streams.model.neighbours import StoredMemory
-from streams.model.ports import OutgoingRecord
+from streams.model.ports.log import OutgoingRecord
 from streams.model.scope import partition_of
 from streams.stage.core.consolidation import proposed
 from streams.stage.core.ledger import fold

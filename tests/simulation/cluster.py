@@ -15,7 +15,9 @@ from schemas.topics import TOPICS
 from streams.index.exact import ExactIndex
 from streams.model.fences import ReadPosition
 from streams.model.neighbours import StoredMemory
-from streams.model.ports import CommittedOffset, OutgoingRecord, PartitionLevel, Transient
+from streams.model.ports.failures import Transient
+from streams.model.ports.index import PartitionLevel
+from streams.model.ports.log import CommittedOffset, OutgoingRecord
 from streams.stage.flow.decisions import KIND_HEADER
 from streams.stage.flow.writer import WRITER_GROUP
 from tests.simulation.remembering import RememberingLog

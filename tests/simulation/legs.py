@@ -11,7 +11,8 @@ from schemas.base import DecisionId
 from streams.index.exact import ExactIndex
 from streams.model.fences import Epoch, ReadPosition
 from streams.model.neighbours import KnownEvent, StoredMemory
-from streams.model.ports import IndexLevel, Log, PartitionLevel
+from streams.model.ports.index import IndexLevel, PartitionLevel
+from streams.model.ports.log import Log
 from streams.stage.core import ledger, survivorship
 from streams.stage.core.ledger import Effect, MissingTarget, memory_of
 from streams.stage.core.overlay import Fork

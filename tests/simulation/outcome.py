@@ -33,7 +33,8 @@ from streams.log.local_broker import LocalBroker
 from streams.model.identity import event_key
 from streams.model.merge import contains, sentences
 from streams.model.neighbours import StoredMemory
-from streams.model.ports import Log, LogRecord, OutgoingRecord, Transient
+from streams.model.ports.failures import Transient
+from streams.model.ports.log import Log, LogRecord, OutgoingRecord
 from streams.model.wordings import lost, texts_of
 from streams.stage.core.ledger import SupersededMemory, effects, fold, memory_of, touched
 from streams.stage.core.tombstones import recognisable

@@ -7,7 +7,7 @@ from schemas.events import Consolidate, Event
 from schemas.topics import DECISIONS
 from streams.consolidate.app.consolidating import Consolidation, ScopeSelection
 from streams.consolidate.world import Passes
-from streams.model.ports import Index
+from streams.model.ports.index import Index
 from streams.stage.flow.decisions import DecisionsReader
 from streams.store.app.client import Response
 from streams.store.app.product_settings import ConsolidateSettings

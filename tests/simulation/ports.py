@@ -9,16 +9,10 @@ from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
 from streams.model.embedding import TextVector
 from streams.model.fences import ReadPosition
 from streams.model.neighbours import KnownEvent, StoredMemory
-from streams.model.ports import (
-    CommittedOffset,
-    Embedder,
-    IndexLevel,
-    LogRecord,
-    OutgoingRecord,
-    PartitionLevel,
-    Query,
-    Transient,
-)
+from streams.model.ports.failures import Transient
+from streams.model.ports.index import IndexLevel, PartitionLevel, Query
+from streams.model.ports.log import CommittedOffset, LogRecord, OutgoingRecord
+from streams.model.ports.models import Embedder
 from streams.model.wrapping import WrappedEmbedder
 from tests.simulation.cluster import Cluster, Tenure, turn
 

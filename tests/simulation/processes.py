@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from streams.log.consumer import work
-from streams.model.ports import NotYet, Process, Transient
+from streams.model.ports.failures import NotYet, Transient
+from streams.model.ports.log import Process
 from streams.stage.flow.deduplicate import Deduplicator
 from streams.stage.flow.partition_owner import BacklogLimits, PartitionOwner
 from streams.stage.flow.takeover import DEDUPLICATOR_GROUP

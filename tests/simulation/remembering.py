@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from streams.log.local_broker import LocalBroker
-from streams.model.ports import LogRecord
+from streams.model.ports.log import LogRecord
 from streams.stage.flow.decisions import INDEXED
 
 _ALL = 1_000_000

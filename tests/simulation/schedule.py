@@ -3,7 +3,7 @@
 from random import Random
 
 from schemas.topics import DECISIONS, EVENTS
-from streams.model.ports import CommittedOffset
+from streams.model.ports.log import CommittedOffset
 from streams.stage.flow.takeover import DEDUPLICATOR_GROUP
 from streams.stage.flow.writer import WRITER_GROUP
 from tests.simulation.asking import left_of_forgotten, requests

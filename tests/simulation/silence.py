@@ -12,7 +12,9 @@ from schemas.events import Consolidate, Remember
 from streams.index.exact import ExactIndex
 from streams.model.embedding import TextVector
 from streams.model.neighbours import KnownEvent, StoredMemory
-from streams.model.ports import Embedder, IndexLevel, Transient
+from streams.model.ports.failures import Transient
+from streams.model.ports.index import IndexLevel
+from streams.model.ports.models import Embedder
 from streams.model.wrapping import WrappedEmbedder
 
 

@@ -13,7 +13,8 @@ from schemas.topics import EVENTS
 from streams.model.embedding import Vector
 from streams.model.identity import decision_id, memory_id, named_memory_id
 from streams.model.policy import Policy
-from streams.model.ports import Embedder, OutgoingRecord
+from streams.model.ports.log import OutgoingRecord
+from streams.model.ports.models import Embedder
 from streams.model.scope import partition_of
 from streams.stage.core.tombstones import TombstoneKey
 from tests.builders import at_cosine, event, later, memory, policy, unit

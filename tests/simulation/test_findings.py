@@ -14,7 +14,8 @@ from streams.log.local_broker import LocalBroker
 from streams.model.embedding import TextVector
 from streams.model.identity import decision_id, memory_id
 from streams.model.neighbours import StoredMemory
-from streams.model.ports import CommittedOffset, NotYet, OutgoingRecord, Transient
+from streams.model.ports.failures import NotYet, Transient
+from streams.model.ports.log import CommittedOffset, OutgoingRecord
 from streams.stage.flow.decisions import INDEXED
 from streams.stage.flow.deduplicate import Deduplicator
 from streams.stage.flow.partition_owner import BacklogLimits, PartitionOwner

@@ -14,7 +14,9 @@ from streams.log.consumer import work
 from streams.log.local_broker import LocalBroker
 from streams.model.embedding import Vector
 from streams.model.policy import Policy
-from streams.model.ports import DecidedEvents, Embedder, Index, OutgoingRecord, Sink
+from streams.model.ports.index import DecidedEvents, Index, Sink
+from streams.model.ports.log import OutgoingRecord
+from streams.model.ports.models import Embedder
 from streams.stage.core.tombstones import TombstoneKey
 from streams.stage.flow.decided import DecidedInLog
 from streams.stage.flow.decisions import INDEXED, DecisionsReader

@@ -14,7 +14,7 @@ from streams.model import wordings
 from streams.model.embedding import Vector
 from streams.model.neighbours import KnownEvent
 from streams.model.policy import JudgeName, Policy
-from streams.model.ports import Embedder, NoAnswer, Verifier, WordingRequest
+from streams.model.ports.models import Embedder, NoAnswer, Verifier, WordingRequest
 from streams.model.verdict import Pair
 from streams.stage.core.overlay import Overlay
 from streams.stage.flow.apply import apply

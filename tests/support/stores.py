@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from schemas.decisions import Decision
-from streams.model.ports import Embedder
+from streams.model.ports.models import Embedder
 from streams.stage.core.mapping import FieldMapping
 from streams.store.app import policies, settings
 from streams.store.app.processes import RunTally, embedded

@@ -21,7 +21,7 @@ from streams.api.app.problems import Log, responses, tell_problems
 from streams.api.app.serving import ServedApp
 from streams.clock.system import SystemClock
 from streams.memory.app.lifecycle import Lifecycle
-from streams.model.ports import Clock
+from streams.model.ports.clock import Clock
 from streams.store.app.product_settings import ApiSettings
 from streams.store.app.settings import Settings
 from streams.store.world.metrics import ApiMetrics

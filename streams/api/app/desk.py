@@ -18,7 +18,7 @@ from streams.api.app.records import Result, Results
 from streams.memory.app.lifecycle import Lifecycle, require_told, scope_of
 from streams.memory.app.outcomes import outcome_of
 from streams.memory.app.writing import Fresh, event_of
-from streams.model.ports import Poison
+from streams.model.ports.failures import Poison
 from streams.stage.core.reviewing import ReviewQuestion
 from streams.store.app.client import Response
 from streams.store.app.conflicts import Contradictions

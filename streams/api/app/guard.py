@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streams.api.app.access import UNKNOWN_CALLER, Access, Grant
 from streams.api.app.problems import Log, Refused
 from streams.judges.budget import RequestBudget
-from streams.model.ports import Clock
+from streams.model.ports.clock import Clock
 from streams.store.app.product_settings import ApiSettings
 from streams.store.world.metrics import ApiMetrics
 

@@ -17,7 +17,7 @@ from streams.api.app.access import Grant, Right
 from streams.api.app.records import Problem
 from streams.memory.app.lifecycle import refusal
 from streams.memory.app.problems import dotted
-from streams.model.ports import Fatal, Poison, Transient
+from streams.model.ports.failures import Fatal, Poison, Transient
 from streams.store.app.failures import DeclinedRequest, DeclineReason
 
 Log = Callable[..., object]

@@ -17,7 +17,7 @@ from streams.model.identity import (
     update_id,
 )
 from streams.model.observed import believed
-from streams.model.ports import Index
+from streams.model.ports.index import Index
 from streams.store.app.client import Client, Response
 from streams.store.app.failures import UsageError
 from streams.store.app.reading import StoreReader

@@ -34,7 +34,8 @@ from streams.consolidate.flow import CandidateGeneration, Known, PassBudget
 from streams.consolidate.world import LastPass, Passes
 from streams.model.neighbours import StoredMemory
 from streams.model.policy import Policy
-from streams.model.ports import Clock, Index
+from streams.model.ports.clock import Clock
+from streams.model.ports.index import Index
 from streams.stage.core.consolidation import listed_bytes, proposed
 from streams.stage.core.ledger import touched
 from streams.stage.flow.judging import Judging

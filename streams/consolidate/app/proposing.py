@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from schemas.events import Event
 from streams.model.identity import decision_id
-from streams.model.ports import Index
+from streams.model.ports.index import Index
 from streams.store.app.client import Client, Response
 from streams.store.app.reading import StoreReader
 

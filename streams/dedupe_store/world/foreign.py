@@ -14,7 +14,7 @@ from qdrant_client.conversions.common_types import PointId
 from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 
 from streams.model.embedding import Vector
-from streams.model.ports import NoServer, NoStore, Unreachable
+from streams.model.ports.failures import NoServer, NoStore, Unreachable
 
 _PAGE = 500
 _ID = "id"

@@ -15,7 +15,9 @@ from streams.extract.core.window import Window
 from streams.extract.flow.extract import OVER_BUDGET, Made, ModelAttempts, TurnResult, outcome
 from streams.extract.flow.turn_rows import read_turn, row_letter
 from streams.extract.port import Extracting
-from streams.model.ports import NoAnswer, Poison, Source, SourceLine, Unreachable
+from streams.model.ports.failures import Poison, Unreachable
+from streams.model.ports.models import NoAnswer
+from streams.model.ports.sources import Source, SourceLine
 from streams.store.app.product_settings import ExtractionSettings
 
 _AWAY = frozenset({"unreachable", "rate limited"})

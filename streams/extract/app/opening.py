@@ -6,7 +6,7 @@ from streams.extract.core.triggers import TriggerRules
 from streams.extract.flow.extract import Maker
 from streams.extract.port import Extracting
 from streams.judges.lexicons import english
-from streams.model.ports import Clock
+from streams.model.ports.clock import Clock
 from streams.store.app.product_settings import ExtractionSettings
 from streams.store.app.settings import Settings
 from streams.store.app.wiring import llm_endpoint

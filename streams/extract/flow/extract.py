@@ -14,7 +14,8 @@ from streams.extract.core.synthesis import Abstention, KnownMemory, Material, Re
 from streams.extract.core.triggers import FiredTrigger
 from streams.extract.port import Extracting
 from streams.model.places import ENTERED
-from streams.model.ports import NoAnswer, NoServer, Poison
+from streams.model.ports.failures import NoServer, Poison
+from streams.model.ports.models import NoAnswer
 from streams.text.lexicon import Lexicon
 
 OVER_BUDGET = NoAnswer("over budget")

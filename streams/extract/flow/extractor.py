@@ -32,17 +32,9 @@ from streams.extract.flow.extract import (
     outcome,
 )
 from streams.extract.flow.knowledge import Knowledge
-from streams.model.ports import (
-    HandledBatch,
-    Log,
-    LogRecord,
-    NoAnswer,
-    NotYet,
-    OutgoingRecord,
-    Poison,
-    Unreachable,
-    pages,
-)
+from streams.model.ports.failures import NotYet, Poison, Unreachable
+from streams.model.ports.log import HandledBatch, Log, LogRecord, OutgoingRecord, pages
+from streams.model.ports.models import NoAnswer
 from streams.stage.flow.dead_letters import ORIGIN_HEADER, dead_letter, letter_record
 from streams.stage.flow.incoming import addressed, forwarded, misrouted, read
 

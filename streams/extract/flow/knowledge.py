@@ -12,7 +12,9 @@ from schemas.turns import Turn
 from streams.extract.core.notes import Notes
 from streams.extract.core.synthesis import event_id_of
 from streams.model.identity import decision_id
-from streams.model.ports import Index, Log, LogRecord, NotYet, Transient, pages
+from streams.model.ports.failures import NotYet, Transient
+from streams.model.ports.index import Index
+from streams.model.ports.log import Log, LogRecord, pages
 from streams.stage.flow.dead_letters import ORIGIN_HEADER
 from streams.stage.flow.takeover import applied
 

@@ -10,7 +10,9 @@ from schemas.outcomes import DeadLetter, Stage
 from schemas.topics import TURNS
 from schemas.turns import Turn
 from streams.extract.core.noting import arrived
-from streams.model.ports import OutgoingRecord, Poison, Source, SourceLine
+from streams.model.ports.failures import Poison
+from streams.model.ports.log import OutgoingRecord
+from streams.model.ports.sources import Source, SourceLine
 from streams.stage.core.mapping import LOCATION
 from streams.stage.flow.dead_letters import ORIGIN_HEADER, describe, letter_record
 from streams.stage.flow.incoming import addressed

@@ -7,7 +7,7 @@ from pathlib import Path
 from schemas.codec import DEAD_LETTER, EVENT, Unreadable
 from schemas.events import Event
 from schemas.outcomes import DeadLetter
-from streams.model.ports import Unusable
+from streams.model.ports.failures import Unusable
 
 
 class EventLines:

@@ -8,7 +8,7 @@ from streams.extract.core.synthesis import Abstention, Material, RejectedAnswer
 from streams.judges.answers import object_of
 from streams.judges.chat import Chat, ModelQuestion
 from streams.judges.prompting import FencedData, Prompt
-from streams.model.ports import NoAnswer
+from streams.model.ports.models import NoAnswer
 
 _LENGTHS = {
     "text_max": synthesis.TEXT_CHARACTERS,

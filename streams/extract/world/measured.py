@@ -3,7 +3,7 @@
 from schemas.events import Remember
 from streams.extract.core.synthesis import Abstention, Material, RejectedAnswer
 from streams.extract.port import Extracting
-from streams.model.ports import NoAnswer
+from streams.model.ports.models import NoAnswer
 from streams.store.world.metrics import Metrics
 
 

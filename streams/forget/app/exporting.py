@@ -8,7 +8,7 @@ from schemas.codec import DECISION
 from schemas.decisions import OnEvent
 from streams.forget.core import on_event
 from streams.model.neighbours import StoredMemory
-from streams.model.ports import Unusable
+from streams.model.ports.failures import Unusable
 from streams.model.scope import tenant
 from streams.stage.core.ledger import fold
 from streams.store.app.reading import StoreReader

@@ -30,7 +30,9 @@ from streams.model.embedding import Vector, pack, unpack
 from streams.model.identity import decision_id, memory_id, named_memory_id
 from streams.model.neighbours import StoredMemory, rank
 from streams.model.policy import Policy
-from streams.model.ports import Embedder, Fatal, LogRecord, SearchableLog
+from streams.model.ports.failures import Fatal
+from streams.model.ports.log import LogRecord, SearchableLog
+from streams.model.ports.models import Embedder
 from streams.model.scope import tenant
 from streams.stage.core.lineage import Wish
 from streams.stage.core.tombstones import Texts, TombstoneKey, cleared, tombstone, tombstone_of

@@ -22,7 +22,7 @@ from schemas.outcomes import DeadLetter, Settled
 from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, REVIEWS
 from streams.forget.app.forgetting import ForgetTarget
 from streams.log.local_broker import LocalBroker
-from streams.model.ports import Log, LogRecord, OutgoingRecord
+from streams.model.ports.log import Log, LogRecord, OutgoingRecord
 from streams.replay.app import rematerialising
 from streams.stage.core.tombstones import TombstoneKey, tombstone_of
 from streams.stage.flow.decisions import KIND_HEADER, read_decision

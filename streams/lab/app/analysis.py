@@ -20,7 +20,8 @@ from streams.consolidate.core.redundancy import (
 from streams.lab.app.evaluated import rounded
 from streams.lab.app.labelled import Unmeasurable, event_of_row
 from streams.model.embedding import Vector
-from streams.model.ports import Embedder, Poison
+from streams.model.ports.failures import Poison
+from streams.model.ports.models import Embedder
 from streams.stage.core.ledger import embeddings
 from streams.store.app.reading import StoreReader
 from streams.store.world.files import FileSource

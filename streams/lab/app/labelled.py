@@ -13,7 +13,8 @@ from pydantic_core import to_json
 from schemas.codec import EVENT, Unreadable
 from schemas.events import Remember
 from streams.lab.core.grading import APART, ONE_FACT, Truth
-from streams.model.ports import Poison, SourceLine
+from streams.model.ports.failures import Poison
+from streams.model.ports.sources import SourceLine
 from streams.stage.core.mapping import FieldMapping, event_fields
 from streams.store.world.files import FileSource
 

@@ -16,7 +16,9 @@ from streams.lab.core.grading import APART, Truth
 from streams.lab.core.measures import Proportion, shown
 from streams.lab.core.trial import ComparedPair, Trial, agrees
 from streams.model.policy import Policy
-from streams.model.ports import Clock, OutgoingRecord, Source, SourceLine
+from streams.model.ports.clock import Clock
+from streams.model.ports.log import OutgoingRecord
+from streams.model.ports.sources import Source, SourceLine
 from streams.stage.core.mapping import FieldMapping
 from streams.stage.flow.ingest import records_of
 from streams.store.app.dry_run import DecidingDependencies, DryRunClient

@@ -15,7 +15,7 @@ from faststream.kafka.security import parse_security
 from faststream.security import BaseSecurity, SASLPlaintext, SASLScram256, SASLScram512
 
 from schemas.topics import INPUTS
-from streams.model.ports import Fatal, NoServer, Unreachable, Unusable
+from streams.model.ports.failures import Fatal, NoServer, Unreachable, Unusable
 
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 

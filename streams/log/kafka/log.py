@@ -15,14 +15,8 @@ from aiokafka.errors import GroupCoordinatorNotAvailableError, KafkaError, for_c
 from schemas.topics import TOPICS
 from streams.log.kafka.connection import STOP_SECONDS, Connection, bounded, require_permitted
 from streams.log.pages import page
-from streams.model.ports import (
-    CommittedOffset,
-    Fatal,
-    LogRecord,
-    NoStore,
-    OutgoingRecord,
-    Unreachable,
-)
+from streams.model.ports.failures import Fatal, NoStore, Unreachable
+from streams.model.ports.log import CommittedOffset, LogRecord, OutgoingRecord
 
 REQUEST_BYTES_MAX: Final = 16_777_216
 """The largest record that is sent: `topics create` makes topics that accept it."""

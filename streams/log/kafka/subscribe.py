@@ -18,7 +18,8 @@ from faststream.kafka.schemas import Topic
 
 from streams.log.kafka.connection import Connection, bounded
 from streams.log.kafka.log import KafkaLog, record_of
-from streams.model.ports import Assignee, Fatal, LogRecord
+from streams.model.ports.failures import Fatal
+from streams.model.ports.log import Assignee, LogRecord
 
 _GRACE_SECONDS = 2.0
 """The current batch has already ended; this covers the little that follows it."""

@@ -14,7 +14,7 @@ from aiokafka.errors import TopicAlreadyExistsError, for_code
 from schemas.topics import CHANGES, EVENTS, INPUTS, TOPICS, Topic
 from streams.log.kafka.connection import Connection, require_permitted
 from streams.log.kafka.log import REQUEST_BYTES_MAX
-from streams.model.ports import NoServer, NoStore
+from streams.model.ports.failures import NoServer, NoStore
 
 EVENT_BYTES: Final = 1_048_576
 """The default limit of clients; larger events are refused anyway."""

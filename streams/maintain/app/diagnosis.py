@@ -11,7 +11,9 @@ from schemas.topics import DECISIONS, EVENTS, TOPICS, TURNS, Topic
 from streams.extract.flow.extractor import EXTRACTOR_GROUP
 from streams.model.neighbours import StoredMemory
 from streams.model.policy import InvalidPolicy
-from streams.model.ports import Fatal, Index, Log, NoModel, NoStore, SearchableLog, Transient
+from streams.model.ports.failures import Fatal, NoModel, NoStore, Transient
+from streams.model.ports.index import Index
+from streams.model.ports.log import Log, SearchableLog
 from streams.stage.flow.takeover import DEDUPLICATOR_GROUP, applied
 from streams.stage.flow.writer import WRITER_GROUP, is_level
 from streams.store.app import policies, wiring

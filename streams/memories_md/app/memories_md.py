@@ -26,7 +26,7 @@ from streams.memories_md.core.parsing import parse
 from streams.memories_md.core.rendering import render
 from streams.memories_md.world.file import MemoriesFile
 from streams.model.identity import named_memory_id, retirement_id
-from streams.model.ports import SourceLine, SourceMark
+from streams.model.ports.sources import SourceLine, SourceMark
 from streams.store.app.reading import StoreReader
 
 _AUTHOR = "memories-md"

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from schemas.base import Record
 from streams.memories_md.world.file import BACKUPS, UNDO, MemoriesFile, meanings, write_durably
 from streams.memories_md.world.level import digest
-from streams.model.ports import Fatal, Unusable
+from streams.model.ports.failures import Fatal, Unusable
 
 
 class _Undo(Record):

@@ -12,7 +12,7 @@ from streams.memories_md.core.rendering import render
 from streams.memories_md.world.file import MemoriesFile
 from streams.memories_md.world.level import level_of
 from streams.model.policy import Policy
-from streams.model.ports import NoStore
+from streams.model.ports.failures import NoStore
 from streams.store.app.dry_run import means
 from streams.store.app.settings import Settings
 from streams.store.cli import options

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
-from streams.model.ports import NoStore, Transient
+from streams.model.ports.failures import NoStore, Transient
 
 BYTES_MAX = 104_857_600
 """A larger file is refused unread: it is held in memory as a whole."""

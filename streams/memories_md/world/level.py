@@ -20,7 +20,7 @@ from streams.memories_md.world.file import (
     write_durably,
 )
 from streams.model.fences import ReadPosition
-from streams.model.ports import NoStore
+from streams.model.ports.failures import NoStore
 
 
 @dataclass(frozen=True)

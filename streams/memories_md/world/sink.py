@@ -30,7 +30,7 @@ from streams.memories_md.world.level import (
     placed_in,
 )
 from streams.model.fences import ReadPosition
-from streams.model.ports import NoStore, Transient
+from streams.model.ports.failures import NoStore, Transient
 
 
 class MemoriesMdSink:

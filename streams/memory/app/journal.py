@@ -16,7 +16,8 @@ from streams.extract.app.extracting import Extraction, ExtractionCounts
 from streams.extract.core.notes import Notes
 from streams.extract.core.noting import arrived
 from streams.extract.flow.extract import TurnResult
-from streams.model.ports import Clock, NoServer, Unreachable
+from streams.model.ports.clock import Clock
+from streams.model.ports.failures import NoServer, Unreachable
 from streams.recall.app.recalling import Recaller, RecallRequest, recalling
 from streams.recall.core.recall import BUDGET
 from streams.store.app.embedding import for_store

@@ -40,7 +40,8 @@ from streams.memory.app.queueing import Deciding
 from streams.memory.app.writing import Correction, correcting, event_of
 from streams.model.identity import decision_id, memory_id
 from streams.model.neighbours import StoredMemory
-from streams.model.ports import Clock, Poison, Unusable
+from streams.model.ports.clock import Clock
+from streams.model.ports.failures import Poison, Unusable
 from streams.recall.app.loading import Loading, hint_of
 from streams.recall.app.recalling import SUGGESTED_FROM_MAX, RecallRequest, nothing, recalled
 from streams.recall.core.recall import CountTokens, PromptBlock

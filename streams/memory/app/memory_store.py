@@ -13,7 +13,7 @@ from streams.forget.app.scrubbing import clear
 from streams.memory.app.lifecycle import Lifecycle, refusal
 from streams.memory.app.outcomes import Outcome
 from streams.memory.app.writing import Fresh, event_of
-from streams.model.ports import NoStore, Poison
+from streams.model.ports.failures import NoStore, Poison
 from streams.store.app import wiring
 from streams.store.app.client import Response, require_decided
 from streams.store.app.reading import LogTarget

@@ -12,7 +12,9 @@ from schemas.decisions import Reject
 from schemas.events import Event
 from streams.dead_letters.app import why_set_aside
 from streams.model.identity import decision_id, event_key
-from streams.model.ports import Index, Log, Poison, SearchableLog
+from streams.model.ports.failures import Poison
+from streams.model.ports.index import Index
+from streams.model.ports.log import Log, SearchableLog
 from streams.stage.flow.decided import DecidedInLog
 from streams.store.app.client import Client, Response, is_again
 from streams.store.app.reading import StoreReader

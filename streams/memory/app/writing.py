@@ -13,7 +13,7 @@ from schemas.memories import Memory, Persistence
 from streams.changes.app.updating import told_after
 from streams.model.identity import said_event_id
 from streams.model.observed import is_ahead
-from streams.model.ports import Poison
+from streams.model.ports.failures import Poison
 from streams.stage.flow.dead_letters import oversized
 
 

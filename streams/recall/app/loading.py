@@ -20,7 +20,8 @@ from streams.model.embedding import Vector
 from streams.model.identity import content_key
 from streams.model.neighbours import StoredMemory
 from streams.model.policy import Policy
-from streams.model.ports import Embedder, Index
+from streams.model.ports.index import Index
+from streams.model.ports.models import Embedder
 from streams.model.wordings import texts_of
 from streams.recall.core.loading import Candidate, FactEntry, Way
 from streams.recall.flow import Bounds, CombiningOptions, Loader, ScopeSearch, Verify

@@ -13,7 +13,10 @@ from schemas.memories import Memory
 from streams.clock.system import SystemClock
 from streams.model.embedding import Vector
 from streams.model.neighbours import StoredMemory
-from streams.model.ports import Embedder, Index, Log, Query, Unusable
+from streams.model.ports.failures import Unusable
+from streams.model.ports.index import Index, Query
+from streams.model.ports.log import Log
+from streams.model.ports.models import Embedder
 from streams.model.wordings import other_than_shown
 from streams.recall.app.loading import hint_of, live_scopes
 from streams.recall.core.patterns import MEMORIES_MAX, SCOPES_MIN, alike

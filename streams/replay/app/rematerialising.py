@@ -8,7 +8,8 @@ from functools import partial
 from schemas.decisions import Marker
 from schemas.topics import DECISIONS
 from streams.index.exact import ExactIndex
-from streams.model.ports import Index, Log, Sink
+from streams.model.ports.index import Index, Sink
+from streams.model.ports.log import Log
 from streams.stage.flow.takeover import applied
 from streams.stage.flow.writer import catch_up, written
 from streams.store.app import wiring

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import SecretStr, TypeAdapter, ValidationError
 
 from schemas.topics import DECISIONS, EVENTS
-from streams.model.ports import Log
+from streams.model.ports.log import Log
 from streams.replay.core import DecisionDifference, DecisionDifferences
 from streams.store.app import policies, processes, wiring
 from streams.store.app.processes import EmbeddedPipeline

@@ -7,7 +7,7 @@ from contextlib import suppress
 from schemas.topics import DECISIONS
 from streams.consolidate.app.consolidated import ConsolidationPass
 from streams.consolidate.app.consolidating import ScopeSelection, consolidation
-from streams.model.ports import Transient
+from streams.model.ports.failures import Transient
 from streams.services.world.health import endpoints
 from streams.store.app import wiring
 from streams.store.app.embedding import policy_of

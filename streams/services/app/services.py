@@ -25,7 +25,10 @@ from streams.log.kafka.subscribe import Membership
 from streams.log.partitions import Partitions
 from streams.log.threads import abandonable
 from streams.model.policy import Policy
-from streams.model.ports import Embedder, Index, Process, Sink, Transient
+from streams.model.ports.failures import Transient
+from streams.model.ports.index import Index, Sink
+from streams.model.ports.log import Process
+from streams.model.ports.models import Embedder
 from streams.services.app.status import ServiceStatus, TopicConsumer
 from streams.services.world.health import endpoints, readiness_watched
 from streams.stage.flow.deduplicate import Deduplicator

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from streams.log.kafka.subscribe import Subscription
 from streams.log.partitions import Partitions
-from streams.model.ports import Process
+from streams.model.ports.log import Process
 from streams.store.world.metrics import Metrics
 
 _PROBE_SECONDS = 2.0

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 import uvicorn
 
-from streams.model.ports import Unusable
+from streams.model.ports.failures import Unusable
 
 _STOP_SECONDS = 5
 

@@ -6,7 +6,8 @@ from schemas.base import MemoryId
 from schemas.memories import Memory
 from schemas.outcomes import Applied
 from streams.model.neighbours import StoredMemory
-from streams.model.ports import Fatal, Index
+from streams.model.ports.failures import Fatal
+from streams.model.ports.index import Index
 from streams.stage.core.ledger import (
     Effect,
     MissingTarget,

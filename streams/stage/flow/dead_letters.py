@@ -7,7 +7,8 @@ from schemas.codec import DEAD_LETTER
 from schemas.outcomes import DeadLetter, Stage
 from schemas.topics import DEAD_LETTERS
 from streams.model.identity import dead_letter_id
-from streams.model.ports import LogRecord, OutgoingRecord, Poison
+from streams.model.ports.failures import Poison
+from streams.model.ports.log import LogRecord, OutgoingRecord
 
 EVENT_BYTES_MAX = 1_048_576
 """A longer event is refused unread: its decision repeats it and must fit into a record."""

@@ -7,7 +7,7 @@ from schemas.decisions import Change, Decision, Ignore, Revision, kind_of
 from schemas.topics import DECISIONS
 from streams.model.identity import event_key
 from streams.model.neighbours import KnownEvent
-from streams.model.ports import Log, LogRecord, Lookup, pages
+from streams.model.ports.log import Log, LogRecord, Lookup, pages
 from streams.stage.core.ledger import restated
 from streams.stage.flow.decisions import (
     CONTENT_KEY_HEADER,

@@ -18,7 +18,8 @@ from schemas.outcomes import DeadLetter, Stage
 from schemas.topics import DECISIONS
 from streams.model.fences import BEGINNING, Epoch, ReadPosition, admits
 from streams.model.identity import event_key
-from streams.model.ports import PAGE, Fatal, Log, LogRecord, OutgoingRecord, Poison, pages
+from streams.model.ports.failures import Fatal, Poison
+from streams.model.ports.log import PAGE, Log, LogRecord, OutgoingRecord, pages
 from streams.stage.core.ledger import quoted, restated, touched
 from streams.stage.flow.dead_letters import dead_letter
 

@@ -30,7 +30,9 @@ from streams.model.identity import content_key, decision_id, event_key, memory_i
 from streams.model.merge import keep_better
 from streams.model.neighbours import Neighbour, StoredMemory
 from streams.model.policy import Policy
-from streams.model.ports import DecidedEvents, Embedder, Fatal, Index, Poison, Query, Transient
+from streams.model.ports.failures import Fatal, Poison, Transient
+from streams.model.ports.index import DecidedEvents, Index, Query
+from streams.model.ports.models import Embedder
 from streams.model.verdict import Judgement
 from streams.model.wordings import texts_of, with_vectors
 from streams.stage.core.case import Case, EncodedVector, PendingMerge

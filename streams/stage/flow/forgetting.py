@@ -9,7 +9,7 @@ from schemas.decisions import Change, Decision, Erase, Fence, Marker, OnEvent
 from schemas.events import Forget, Remember
 from schemas.topics import DECISIONS, EVENTS
 from streams.model.identity import decision_id, memory_id, republished_id
-from streams.model.ports import Log, LogRecord, pages
+from streams.model.ports.log import Log, LogRecord, pages
 from streams.model.screening import was_screened
 from streams.stage.core.tombstones import TombstoneKey, without
 from streams.stage.flow.decisions import CountedDecision

@@ -14,7 +14,9 @@ from schemas.topics import EVENTS, Topic
 from schemas.turns import Turn
 from streams.model.observed import is_ahead
 from streams.model.policy import Policy
-from streams.model.ports import LogRecord, OutgoingRecord, Poison, Screener
+from streams.model.ports.failures import Poison
+from streams.model.ports.log import LogRecord, OutgoingRecord
+from streams.model.ports.models import Screener
 from streams.model.scope import partition_of
 from streams.model.screening import screened
 from streams.stage.flow.dead_letters import ATTEMPTS_HEADER, oversized

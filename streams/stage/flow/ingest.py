@@ -11,7 +11,10 @@ from schemas.codec import Unreadable
 from schemas.outcomes import Stage
 from schemas.topics import EVENTS
 from streams.model.identity import event_id
-from streams.model.ports import Clock, OutgoingRecord, Poison, Source, SourceLine
+from streams.model.ports.clock import Clock
+from streams.model.ports.failures import Poison
+from streams.model.ports.log import OutgoingRecord
+from streams.model.ports.sources import Source, SourceLine
 from streams.stage.core.mapping import FieldMapping, event_fields
 from streams.stage.flow.dead_letters import (
     ORIGIN_HEADER,

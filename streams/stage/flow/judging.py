@@ -14,7 +14,7 @@ from schemas.decisions import Band, Finding, Verdict
 from schemas.events import Remember
 from streams.model.neighbours import Neighbour
 from streams.model.policy import JudgeName, Rules
-from streams.model.ports import NOT_CONFIGURED, NoAnswer, Verifier, Wording
+from streams.model.ports.models import NOT_CONFIGURED, NoAnswer, Verifier, Wording
 from streams.model.verdict import (
     FOREIGN,
     Judgement,

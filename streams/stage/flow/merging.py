@@ -12,7 +12,7 @@ from streams.model.merge import (
     worded,
 )
 from streams.model.policy import MergeRule, Plain
-from streams.model.ports import NOT_CONFIGURED, NoAnswer, Wording, WordingRequest
+from streams.model.ports.models import NOT_CONFIGURED, NoAnswer, Wording, WordingRequest
 from streams.stage.core.case import PendingMerge
 from streams.text.reading import TextAnalyzer
 

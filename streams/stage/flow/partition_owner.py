@@ -12,22 +12,11 @@ from schemas.decisions import Change, Decision, Erase, Insert, Replace
 from schemas.events import Event, Forget
 from schemas.topics import DEAD_LETTERS, DECISIONS, EVENTS, REVIEWS
 from streams.model.fences import ReadPosition
-from streams.model.ports import (
-    UNFOLLOWED,
-    Clock,
-    DecidedEvents,
-    HandledBatch,
-    Index,
-    Log,
-    LogRecord,
-    NotYet,
-    OutgoingRecord,
-    PartitionLevel,
-    Poison,
-    Screener,
-    Transient,
-    pages,
-)
+from streams.model.ports.clock import Clock
+from streams.model.ports.failures import NotYet, Poison, Transient
+from streams.model.ports.index import UNFOLLOWED, DecidedEvents, Index, PartitionLevel
+from streams.model.ports.log import HandledBatch, Log, LogRecord, OutgoingRecord, pages
+from streams.model.ports.models import Screener
 from streams.stage.core.brake import Rates, Watch
 from streams.stage.core.overlay import Overlay
 from streams.stage.flow.dead_letters import letter_record

@@ -12,7 +12,9 @@ from pydantic_core import from_json
 from schemas.base import TEXT_MAX, EventId, ScopeName
 from schemas.topics import EVENTS
 from streams.model.identity import content_key, decision_id
-from streams.model.ports import DecidedEvents, Index, OutgoingRecord, PrefetchingEmbedder
+from streams.model.ports.index import DecidedEvents, Index
+from streams.model.ports.log import OutgoingRecord
+from streams.model.ports.models import PrefetchingEmbedder
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from schemas.outcomes import Review
 from streams.model.embedding import Vector, pack
 from streams.model.identity import content_key, named_memory_id
 from streams.model.neighbours import KnownEvent, StoredMemory
-from streams.model.ports import Fatal, Transient
+from streams.model.ports.failures import Fatal, Transient
 from streams.model.verdict import Judgement
 from streams.stage.core.case import EncodedVector
 from streams.stage.core.overlay import Fork

@@ -6,17 +6,9 @@ from schemas.base import ModelId
 from schemas.decisions import Change
 from schemas.topics import DECISIONS, EVENTS
 from streams.model.fences import Epoch, ReadPosition
-from streams.model.ports import (
-    PAGE,
-    UNFOLLOWED,
-    CommittedOffset,
-    Fatal,
-    Index,
-    Log,
-    PartitionLevel,
-    Transient,
-    pages,
-)
+from streams.model.ports.failures import Fatal, Transient
+from streams.model.ports.index import UNFOLLOWED, Index, PartitionLevel
+from streams.model.ports.log import PAGE, CommittedOffset, Log, pages
 from streams.stage.core.brake import WINDOW, counts
 from streams.stage.core.ledger import embeddings
 from streams.stage.core.overlay import Overlay

@@ -9,19 +9,9 @@ from schemas.codec import APPLIED
 from schemas.outcomes import Applied
 from schemas.topics import CHANGES, DECISIONS
 from streams.model.fences import BEGINNING, Epoch, ReadPosition
-from streams.model.ports import (
-    UNFOLLOWED,
-    CommittedOffset,
-    Fatal,
-    HandledBatch,
-    Index,
-    Log,
-    LogRecord,
-    OutgoingRecord,
-    PartitionLevel,
-    Sink,
-    Transient,
-)
+from streams.model.ports.failures import Fatal, Transient
+from streams.model.ports.index import UNFOLLOWED, Index, PartitionLevel, Sink
+from streams.model.ports.log import CommittedOffset, HandledBatch, Log, LogRecord, OutgoingRecord
 from streams.stage.flow.apply import Mismatch, apply
 from streams.stage.flow.decisions import CountedDecision, DecisionsReader, epoch_at
 from streams.stage.flow.forgetting import erase, erased

@@ -5,7 +5,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Seque
 from contextlib import aclosing, suppress
 
 from streams.log.threads import abandonable
-from streams.model.ports import Fatal, OutgoingRecord, SourceLine
+from streams.model.ports.failures import Fatal
+from streams.model.ports.log import OutgoingRecord
+from streams.model.ports.sources import SourceLine
 
 _BATCH_BYTES = 4_194_304
 

@@ -7,7 +7,9 @@ from typing import Protocol, TypeGuard
 from schemas.codec import EVENT
 from schemas.decisions import Decision, Ignore, Marker, OnEvent, Reason
 from schemas.events import Event
-from streams.model.ports import Fatal, Index, OutgoingRecord, Poison
+from streams.model.ports.failures import Fatal, Poison
+from streams.model.ports.index import Index
+from streams.model.ports.log import OutgoingRecord
 from streams.stage.flow.incoming import addressed
 
 ATTEMPTS = 5

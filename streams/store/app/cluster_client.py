@@ -12,7 +12,9 @@ from schemas.topics import DECISIONS, EVENTS
 from streams.clock.stopwatch import countdown, time_limit
 from streams.model.fences import ReadPosition
 from streams.model.identity import decision_id
-from streams.model.ports import Index, Log, Unreachable, pages
+from streams.model.ports.failures import Unreachable
+from streams.model.ports.index import Index
+from streams.model.ports.log import Log, pages
 from streams.stage.flow.decisions import DecisionsReader, epoch_at
 from streams.stage.flow.takeover import applied
 from streams.store.app.client import ATTEMPTS, Response, is_again, record_of

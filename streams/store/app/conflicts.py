@@ -8,7 +8,7 @@ from schemas.base import DecisionId, MemoryId, Record, Unit
 from schemas.decisions import Change, Compared, Decision, Verdict
 from schemas.memories import Memory
 from streams.model.neighbours import StoredMemory
-from streams.model.ports import Index
+from streams.model.ports.index import Index
 from streams.store.core.conflicts import conflicts
 from streams.store.flow.conflicts import conflicting
 

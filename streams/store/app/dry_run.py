@@ -16,7 +16,9 @@ from streams.index.exact import ExactIndex
 from streams.log.consumer import Consumer
 from streams.log.local_broker import LocalBroker
 from streams.model.policy import Policy, overlaid
-from streams.model.ports import Embedder, Index, Process
+from streams.model.ports.index import Index
+from streams.model.ports.log import Process
+from streams.model.ports.models import Embedder
 from streams.stage.flow.deduplicate import Deduplicator
 from streams.stage.flow.judging import Judging
 from streams.stage.flow.partition_owner import PartitionOwner

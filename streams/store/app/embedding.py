@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from streams.model.embedding import base_model
 from streams.model.policy import Policy
-from streams.model.ports import Embedder, NoModel, Unreachable
+from streams.model.ports.failures import NoModel, Unreachable
+from streams.model.ports.models import Embedder
 from streams.store.app import policies, wiring
 from streams.store.app.reading import LogTarget
 from streams.store.app.setting_groups import EmbedderSettings

@@ -3,7 +3,15 @@
 from enum import Enum, StrEnum, auto
 
 from streams.model.policy import InvalidPolicy
-from streams.model.ports import Fatal, NoModel, NoServer, NoStore, Transient, Unreachable, Unusable
+from streams.model.ports.failures import (
+    Fatal,
+    NoModel,
+    NoServer,
+    NoStore,
+    Transient,
+    Unreachable,
+    Unusable,
+)
 from streams.stage.core.lineage import CannotUndo
 from streams.store.app.client import DecisionTimeout
 from streams.store.app.reading import AmbiguousPrefix

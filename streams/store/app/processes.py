@@ -24,15 +24,11 @@ from streams.log.local_broker import LocalBroker
 from streams.model.fences import Epoch
 from streams.model.observed import is_unlikely
 from streams.model.policy import Policy
-from streams.model.ports import (
-    Embedder,
-    Fatal,
-    Index,
-    Log,
-    LogRecord,
-    Process,
-    Source,
-)
+from streams.model.ports.failures import Fatal
+from streams.model.ports.index import Index
+from streams.model.ports.log import Log, LogRecord, Process
+from streams.model.ports.models import Embedder
+from streams.model.ports.sources import Source
 from streams.stage.core.mapping import FieldMapping
 from streams.stage.flow.decided import DecidedInLog
 from streams.stage.flow.decisions import decision_record, fence_record

@@ -7,7 +7,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from schemas.base import ModelId
 from schemas.topics import DECISIONS
 from streams.index.exact import ExactIndex
-from streams.model.ports import Index, Log, NoStore
+from streams.model.ports.failures import NoStore
+from streams.model.ports.index import Index
+from streams.model.ports.log import Log
 from streams.stage.flow.apply import Mismatch
 from streams.stage.flow.takeover import require_model
 from streams.stage.flow.writer import catch_up

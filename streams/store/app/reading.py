@@ -25,7 +25,8 @@ from streams.model.fences import BEGINNING, ReadPosition
 from streams.model.identity import named_memory_id
 from streams.model.neighbours import StoredMemory
 from streams.model.policy import Policy
-from streams.model.ports import PAGE, Log, LogRecord, NoStore, SearchableLog, pages
+from streams.model.ports.failures import NoStore
+from streams.model.ports.log import PAGE, Log, LogRecord, SearchableLog, pages
 from streams.model.scope import partition_of
 from streams.stage.core.ledger import MissingTarget, advance, effects, fold, memory_of
 from streams.stage.flow.decisions import (

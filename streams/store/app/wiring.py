@@ -21,19 +21,11 @@ from streams.embedding import ENDPOINT, FOLDER, HASHING
 from streams.log.failures import RetryPolicy
 from streams.log.local_broker import LocalBroker
 from streams.model.policy import Policy
-from streams.model.ports import (
-    Clock,
-    Embedder,
-    Index,
-    NoModel,
-    NoStore,
-    Process,
-    Screener,
-    Sink,
-    Unusable,
-    Verifier,
-    Wording,
-)
+from streams.model.ports.clock import Clock
+from streams.model.ports.failures import NoModel, NoStore, Unusable
+from streams.model.ports.index import Index, Sink
+from streams.model.ports.log import Process
+from streams.model.ports.models import Embedder, Screener, Verifier, Wording
 from streams.stage.core.tombstones import TombstoneKey
 from streams.stage.flow.decisions import INDEXED
 from streams.stage.flow.judging import Judging

@@ -12,7 +12,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from streams.model.ports import NOT_CONFIGURED, Fatal
+from streams.model.ports.failures import Fatal
+from streams.model.ports.models import NOT_CONFIGURED
 from streams.store.core.counts import number
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from streams.model.ports import Fatal, Poison
+from streams.model.ports.failures import Fatal, Poison
 from streams.stage.core.mapping import FieldMapping, listed, scope_of_turns, scope_template
 from streams.store.cli.console import note
 from streams.store.cli.options import UsageError, exact

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from schemas.base import MemoryId
 from schemas.memories import Memory
-from streams.model.ports import Index
+from streams.model.ports.index import Index
 from streams.store.core.conflicts import conflicts
 
 

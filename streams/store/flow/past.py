@@ -12,7 +12,8 @@ from schemas.decisions import Change, Decision, Marker, Merge, OnEvent, Revise, 
 from schemas.events import Event, Remember
 from schemas.topics import DECISIONS, EVENTS
 from streams.model.embedding import TextVector, unpack
-from streams.model.ports import PAGE, Embedder, Log, LogRecord
+from streams.model.ports.log import PAGE, Log, LogRecord
+from streams.model.ports.models import Embedder
 from streams.model.scope import lies_in
 from streams.model.wrapping import WrappedEmbedder
 from streams.stage.flow.decisions import CountedDecision, DecisionsReader

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Any, Literal, TypeAlias
 from urllib.parse import unquote, urlsplit
 
-from streams.model.ports import Unusable
+from streams.model.ports.failures import Unusable
 
 Extra: TypeAlias = Literal["api", "kafka", "lab", "mcp", "otel", "qdrant", "web"]
 

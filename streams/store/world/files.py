@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from pydantic_core import from_json, to_json
 
 from schemas.codec import Unreadable
-from streams.model.ports import Fatal, Poison, SourceLine, SourceMark
+from streams.model.ports.failures import Fatal, Poison
+from streams.model.ports.sources import SourceLine, SourceMark
 from streams.store.core.exports import ExportFormat, entries, format_of, may_be_document
 from streams.store.core.shapes import UTF_8, Layout, Shape, decoded, shape_of
 from streams.store.world.extras import how_to_install

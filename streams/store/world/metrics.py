@@ -21,7 +21,7 @@ from schemas.decisions import KINDS, Decision, Insert, Marker, Reason
 from schemas.outcomes import Applied
 from streams.clock.stopwatch import timed
 from streams.model.embedding import TextVector
-from streams.model.ports import Embedder
+from streams.model.ports.models import Embedder
 from streams.model.wrapping import WrappedEmbedder
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)

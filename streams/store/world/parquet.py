@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyarrow import parquet
 from pydantic_core import to_json
 
-from streams.model.ports import Fatal
+from streams.model.ports.failures import Fatal
 
 _BATCH_ROWS = 1_000
 

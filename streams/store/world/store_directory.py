@@ -23,7 +23,7 @@ from pydantic import ValidationError, field_validator
 
 from schemas.base import ModelId, Record
 from streams.model.embedding import base_model
-from streams.model.ports import NoStore
+from streams.model.ports.failures import NoStore
 
 
 class IndexKind(StrEnum):

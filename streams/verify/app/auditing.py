@@ -14,7 +14,8 @@ from schemas.decisions import KINDS, Decision
 from schemas.outcomes import DeadLetter
 from schemas.topics import DEAD_LETTERS, DECISIONS, EVENTS
 from streams.model.fences import BEGINNING, Epoch, ReadPosition
-from streams.model.ports import Fatal, Log, LogRecord, NoStore, Transient, pages
+from streams.model.ports.failures import Fatal, NoStore, Transient
+from streams.model.ports.log import Log, LogRecord, pages
 from streams.stage.flow.decisions import (
     FENCE_HEADER,
     CountedDecision,

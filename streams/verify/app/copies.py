@@ -20,7 +20,8 @@ from streams.memories_md.core.parsing import parse
 from streams.memories_md.world.file import MemoriesFile
 from streams.memories_md.world.level import FileLevel, level_of, placed_in, read_level
 from streams.model.fences import ReadPosition
-from streams.model.ports import Index, NoStore, Transient
+from streams.model.ports.failures import NoStore, Transient
+from streams.model.ports.index import Index
 from streams.sinks import sqlite
 from streams.sinks.jsonl import FeedLevel
 from streams.verify.core.copies import HeldMemory

@@ -4,7 +4,8 @@ from contextlib import AsyncExitStack, closing
 
 from schemas.topics import DECISIONS
 from streams.memories_md.world.file import MemoriesFile
-from streams.model.ports import Log, NoStore
+from streams.model.ports.failures import NoStore
+from streams.model.ports.log import Log
 from streams.store.app import wiring
 from streams.store.app.reading import LogTarget, ends
 from streams.store.app.settings import Settings

@@ -18,7 +18,7 @@ from streams.clock.system import SystemClock
 from streams.maintain.app.diagnosis import Diagnosis, examine
 from streams.memory.app.lifecycle import Lifecycle
 from streams.model.policy import Policy
-from streams.model.ports import Clock
+from streams.model.ports.clock import Clock
 from streams.store.app import policies
 from streams.store.app.reading import LogTarget
 from streams.store.app.settings import Settings

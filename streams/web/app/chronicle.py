@@ -20,7 +20,7 @@ from schemas.decisions import (
 from schemas.topics import DECISIONS
 from streams.memory.app.lifecycle import scope_of
 from streams.model.identity import review_id
-from streams.model.ports import pages
+from streams.model.ports.log import pages
 from streams.model.verdict import FOREIGN, of_one_memory
 from streams.stage.core.explain import RATHER_ONE
 from streams.stage.core.ledger import stated

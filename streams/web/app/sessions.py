@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Scope
 
 from streams.api.app.access import Grant
 from streams.api.app.problems import Refused
-from streams.model.ports import Clock
+from streams.model.ports.clock import Clock
 
 COOKIE = "memsieve-session"
 LOGIN, STATIC = "/login", "/static/"

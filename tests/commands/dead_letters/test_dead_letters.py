@@ -14,7 +14,7 @@ import pytest
 
 from schemas.codec import DEAD_LETTER
 from schemas.outcomes import DeadLetter, Stage
-from streams.model.ports import OutgoingRecord
+from streams.model.ports.log import OutgoingRecord
 from streams.store.app import wiring
 from streams.store.world.store_directory import StoreDirectory
 from tests.builders import event

@@ -21,7 +21,9 @@ from streams.embedding.hashing import HashingEmbedder
 from streams.embedding.remembering import RememberingEmbedder
 from streams.index.edge import EdgeIndex
 from streams.model.embedding import Vector, similarity
-from streams.model.ports import Embedder, NoModel, NoServer, Query, Unreachable
+from streams.model.ports.failures import NoModel, NoServer, Unreachable
+from streams.model.ports.index import Query
+from streams.model.ports.models import Embedder
 from streams.store.app import wiring
 from streams.store.app.setting_groups import EmbedderSettings, EndpointSettings
 from tests.commands.conftest import Memsieve

@@ -8,7 +8,7 @@ from schemas.base import ScopeName
 from streams.index.edge import EdgeIndex
 from streams.index.large_scopes import CopyLimits
 from streams.model.neighbours import StoredMemory
-from streams.model.ports import Query
+from streams.model.ports.index import Query
 from tests.builders import identity, memory
 from tests.commands.conftest import Memsieve
 

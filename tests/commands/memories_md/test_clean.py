@@ -16,7 +16,7 @@ from streams.memories_md.core.parsing import parse
 from streams.memories_md.core.supersession import damages
 from streams.memories_md.world.file import MemoriesFile
 from streams.model.policy import parse as parse_policy
-from streams.model.ports import Fatal
+from streams.model.ports.failures import Fatal
 from streams.store.app import policies
 from tests.commands.conftest import Memsieve
 

@@ -12,7 +12,7 @@ from memsieve import recall
 from schemas.base import ScopeName
 from schemas.decisions import Insert
 from streams.embedding.tokens import counter
-from streams.model.ports import NoModel
+from streams.model.ports.failures import NoModel
 from streams.recall.app.recalling import RecallRequest, recalling
 from streams.store.app import settings
 from streams.store.app.reading import LogTarget

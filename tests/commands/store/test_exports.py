@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streams.model.ports import Fatal
+from streams.model.ports.failures import Fatal
 from streams.stage.core.mapping import FieldMapping, event_fields
 from streams.store.world.files import FileSource
 from tests.commands.conftest import Memsieve, write_events

@@ -17,7 +17,8 @@ import pytest
 
 from streams.index.edge import EdgeIndex
 from streams.log.local_broker import LocalBroker
-from streams.model.ports import UNFOLLOWED, Fatal, Transient
+from streams.model.ports.failures import Fatal, Transient
+from streams.model.ports.index import UNFOLLOWED
 from streams.stage.flow.apply import apply
 from streams.stage.flow.decisions import INDEXED, DecisionsReader
 from tests.commands.conftest import (

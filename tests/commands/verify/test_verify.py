@@ -27,7 +27,8 @@ from streams.memories_md.core.keeping import words_digest
 from streams.memories_md.core.parsing import parse
 from streams.model.fences import Epoch, ReadPosition
 from streams.model.neighbours import StoredMemory
-from streams.model.ports import LogRecord, OutgoingRecord, Transient
+from streams.model.ports.failures import Transient
+from streams.model.ports.log import LogRecord, OutgoingRecord
 from streams.stage.core.case import Case
 from streams.stage.core.decide import forward, recognise
 from streams.stage.flow.decisions import decision_record, fence_record

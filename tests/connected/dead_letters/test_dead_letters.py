@@ -10,7 +10,7 @@ from schemas.base import ScopeName
 from schemas.events import Remember
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog
-from streams.model.ports import LogRecord, OutgoingRecord
+from streams.model.ports.log import LogRecord, OutgoingRecord
 from streams.model.scope import partition_of
 from tests.builders import event
 from tests.support.services import Installation

@@ -22,7 +22,7 @@ from streams.embedding.fastembed_text import FastembedEmbedder
 from streams.embedding.install import GRAPH_WEIGHTS, MANIFEST, Origins, install, verify
 from streams.embedding.tokens import PaddingTokenizer, is_truncated, readable
 from streams.model.embedding import TextVector, Vector
-from streams.model.ports import NoModel
+from streams.model.ports.failures import NoModel
 from tests.support.models import OFFICIAL, default_embedder, models_dir, with_its_weights
 from tests.support.texts import varied_texts
 

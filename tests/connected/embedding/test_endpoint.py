@@ -10,7 +10,7 @@ from streams.embedding.openai_compatible import (
     connect,
 )
 from streams.model.embedding import similarity
-from streams.model.ports import NoServer, Unreachable
+from streams.model.ports.failures import NoServer, Unreachable
 from tests.fakes.clock import StandingClock
 from tests.support.llama import KEY, Llama, llama
 

@@ -16,7 +16,7 @@ from streams.embedding import DEFAULT_MODEL
 from streams.embedding.fastembed_text import FastembedEmbedder
 from streams.embedding.install import GRAPH, MANIFEST, WEIGHTS, Origins, install, verify
 from streams.model.embedding import TextVector, Vector, similarity
-from streams.model.ports import NoModel
+from streams.model.ports.failures import NoModel
 from tests.support.minilm_reference import Reference
 from tests.support.models import (
     OFFICIAL,

@@ -16,7 +16,7 @@ from streams.embedding.precision import identity, settled
 from streams.index.qdrant import collection_name
 from streams.model.embedding import base_model
 from streams.model.policy import InvalidPolicy
-from streams.model.ports import NoModel
+from streams.model.ports.failures import NoModel
 from streams.store.app import policies, wiring
 from streams.store.app.setting_groups import EmbedderSettings
 from streams.store.app.settings import InvalidSettings

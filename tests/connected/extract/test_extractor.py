@@ -12,7 +12,7 @@ from schemas.base import ScopeName
 from schemas.codec import EVENT, TURN
 from schemas.events import Remember
 from schemas.turns import Turn
-from streams.model.ports import OutgoingRecord
+from streams.model.ports.log import OutgoingRecord
 from streams.model.scope import partition_of
 from tests.builders import later, turn
 from tests.connected.services.test_services import log_of

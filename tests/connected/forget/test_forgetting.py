@@ -13,7 +13,7 @@ from schemas.base import ScopeName
 from schemas.codec import EVENT
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog
-from streams.model.ports import OutgoingRecord
+from streams.model.ports.log import OutgoingRecord
 from tests.builders import event, later
 from tests.commands.forget.test_forget import MEETING, TEA, VAULT, WORD, files_with
 from tests.support.brokers import required

@@ -18,17 +18,8 @@ from streams.index.qdrant import (
     connect,
 )
 from streams.model.fences import ReadPosition
-from streams.model.ports import (
-    UNFOLLOWED,
-    Fatal,
-    IndexLevel,
-    NoServer,
-    NoStore,
-    PartitionLevel,
-    Query,
-    Transient,
-    Unreachable,
-)
+from streams.model.ports.failures import Fatal, NoServer, NoStore, Transient, Unreachable
+from streams.model.ports.index import UNFOLLOWED, IndexLevel, PartitionLevel, Query
 from tests.builders import DIMENSION, MODEL, identity, stored, unit
 from tests.standin.process import StandIn
 from tests.support.kafka import free_port

@@ -16,7 +16,7 @@ from schemas.decisions import Verdict
 from streams.judges.chat import Chat, Endpoint, ModelQuestion
 from streams.judges.openai_compatible import LlmVerifier, LlmWording
 from streams.model.merge import MergePart
-from streams.model.ports import NoAnswer, WordingRequest
+from streams.model.ports.models import NoAnswer, WordingRequest
 from streams.model.verdict import Opinion, Pair
 from tests.builders import START, event, later, memory
 from tests.fakes.clock import StandingClock

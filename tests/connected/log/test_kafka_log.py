@@ -25,15 +25,8 @@ from aiokafka.admin import NewTopic, RecordsToDelete
 from schemas.base import Position
 from streams.log.kafka.connection import Connection, Mechanism
 from streams.log.kafka.log import REQUEST_BYTES_MAX, KafkaLog
-from streams.model.ports import (
-    CommittedOffset,
-    Fatal,
-    Log,
-    LogRecord,
-    NoServer,
-    OutgoingRecord,
-    Unreachable,
-)
+from streams.model.ports.failures import Fatal, NoServer, Unreachable
+from streams.model.ports.log import CommittedOffset, Log, LogRecord, OutgoingRecord
 from tests.support.brokers import required
 from tests.support.kafka import NativeKafka
 from tests.support.kafka_topics import administered, make_topics

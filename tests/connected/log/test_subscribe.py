@@ -12,7 +12,8 @@ from aiokafka import AIOKafkaProducer
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog
 from streams.log.kafka.subscribe import Membership, Subscription
-from streams.model.ports import CommittedOffset, LogRecord, OutgoingRecord, Unreachable
+from streams.model.ports.failures import Unreachable
+from streams.model.ports.log import CommittedOffset, LogRecord, OutgoingRecord
 from tests.support.kafka import free_port
 from tests.support.kafka_topics import make_topics
 

@@ -12,7 +12,7 @@ from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, REVIEWS, TO
 from streams.log.kafka import topics
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import REQUEST_BYTES_MAX
-from streams.model.ports import Fatal, NoStore, Unreachable
+from streams.model.ports.failures import Fatal, NoStore, Unreachable
 from tests.support.kafka_topics import administered
 
 NAMES = [topic.name for topic in TOPICS]

@@ -19,7 +19,7 @@ from schemas.topics import EVENTS
 from streams.log.kafka import topics
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog
-from streams.model.ports import LogRecord
+from streams.model.ports.log import LogRecord
 from streams.model.scope import partition_of
 from tests.support.brokers import required
 from tests.support.kafka import jars

@@ -11,7 +11,7 @@ from schemas.codec import EVENT
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog
 from streams.model.identity import named_memory_id
-from streams.model.ports import OutgoingRecord
+from streams.model.ports.log import OutgoingRecord
 from streams.model.scope import partition_of
 from tests.builders import event, later
 from tests.commands.reviews.test_reviews import BEES, GOATS, HIVES, POLICY, SHEEP

@@ -14,7 +14,7 @@ from pydantic_core import from_json
 from schemas.topics import DECISIONS, EVENTS
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog
-from streams.model.ports import LogRecord, OutgoingRecord
+from streams.model.ports.log import LogRecord, OutgoingRecord
 from tests.chaos import fleet as chaos
 from tests.chaos.cluster import settled, whole
 from tests.chaos.fleet import Fleet

@@ -15,7 +15,7 @@ from streams.embedding import HASHING
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog
 from streams.maintain.app.permissions import PROCESSES, Permission
-from streams.model.ports import OutgoingRecord
+from streams.model.ports.log import OutgoingRecord
 from streams.model.scope import partition_of
 from tests.builders import event, turn
 from tests.connected.api.test_api import ask, tokens

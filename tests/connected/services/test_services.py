@@ -19,7 +19,8 @@ from schemas.base import ScopeName
 from schemas.events import Remember
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import REQUEST_BYTES_MAX, KafkaLog
-from streams.model.ports import CommittedOffset, LogRecord, OutgoingRecord, Unreachable
+from streams.model.ports.failures import Unreachable
+from streams.model.ports.log import CommittedOffset, LogRecord, OutgoingRecord
 from streams.model.scope import partition_of
 from streams.stage.flow.decisions import FENCE_HEADER
 from streams.stage.flow.incoming import FORWARDED_HEADER

@@ -30,7 +30,7 @@ from schemas.topics import DECISIONS
 from streams.embedding import DEFAULT_MODEL
 from streams.model.fences import Epoch
 from streams.model.neighbours import StoredMemory
-from streams.model.ports import LogRecord, OutgoingRecord
+from streams.model.ports.log import LogRecord, OutgoingRecord
 from streams.stage.core.ledger import fold
 from streams.stage.flow.decisions import DecisionsReader, decision_record, fence_record
 from tests.builders import START, at_cosine, identity, later, memory, worded

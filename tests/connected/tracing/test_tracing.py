@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaProducer
 from schemas.events import Remember
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog
-from streams.model.ports import LogRecord
+from streams.model.ports.log import LogRecord
 from tests.builders import event
 from tests.support.otlp import Collector, Sent
 from tests.support.services import Installation, over_rest

@@ -12,7 +12,7 @@ from schemas.base import Position
 from schemas.codec import DECISION, EVENT
 from schemas.topics import DECISIONS, EVENTS
 from streams.model.fences import Epoch
-from streams.model.ports import OutgoingRecord
+from streams.model.ports.log import OutgoingRecord
 from streams.model.scope import partition_of
 from streams.stage.core.case import Case
 from streams.stage.core.decide import recognise

@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import httpx
 import pytest
@@ -21,7 +21,7 @@ from streams.api.app.records import Kind
 from streams.index.exact import ExactIndex
 from streams.memory.app.lifecycle import Lifecycle
 from streams.model.neighbours import StoredMemory
-from streams.model.ports import NoStore, OutgoingRecord, Unreachable
+from streams.model.ports.failures import NoStore, Unreachable
 from streams.model.scope import partition_of
 from streams.recall.app.loading import Loading
 from streams.services.world.serving import serving
@@ -35,6 +35,9 @@ from tests.builders import at_cosine, event, identity, memory, unit
 from tests.fakes.clock import StandingClock
 from tests.fakes.embedder import FakeEmbedder
 from tests.support.deciding import lexicon
+
+if TYPE_CHECKING:
+    from streams.model.ports.log import OutgoingRecord
 
 TEA = "Ana likes tea."
 MUCH_TEA = "Ana likes tea. She has it at four."

@@ -17,7 +17,7 @@ from streams.consolidate.world import LastPass, Passes
 from streams.model import wordings
 from streams.model.embedding import Vector
 from streams.model.policy import Policy
-from streams.model.ports import NoStore
+from streams.model.ports.failures import NoStore
 from streams.stage.core.consolidation import proposed
 from streams.stage.flow.judging import Judging
 from streams.store.app import policies

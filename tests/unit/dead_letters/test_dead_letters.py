@@ -6,7 +6,7 @@ import pytest
 
 from schemas.codec import DEAD_LETTER
 from schemas.outcomes import Stage
-from streams.model.ports import Poison
+from streams.model.ports.failures import Poison
 from streams.stage.flow.dead_letters import (
     ATTEMPTS_HEADER,
     ATTEMPTS_MAX,

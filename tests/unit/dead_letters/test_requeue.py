@@ -20,7 +20,8 @@ from streams.dead_letters.flow import (
     readable,
     settled_records,
 )
-from streams.model.ports import OutgoingRecord, Poison
+from streams.model.ports.failures import Poison
+from streams.model.ports.log import OutgoingRecord
 from streams.model.scope import partition_of
 from streams.stage.flow.dead_letters import (
     ATTEMPTS_HEADER,

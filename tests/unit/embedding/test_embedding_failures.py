@@ -8,7 +8,7 @@ import pytest
 
 from streams.consolidate.app.consolidating import ScopeSelection, consolidation
 from streams.model.embedding import TextVector
-from streams.model.ports import Fatal, Transient
+from streams.model.ports.failures import Fatal, Transient
 from streams.stage.core.mapping import FieldMapping
 from streams.store.app import policies, settings
 from streams.store.app.processes import RunTally, embedded

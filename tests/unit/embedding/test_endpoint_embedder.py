@@ -15,7 +15,7 @@ from streams.embedding.openai_compatible import (
     EndpointEmbedder,
     connect,
 )
-from streams.model.ports import Fatal, NoServer, Transient, Unreachable, Unusable
+from streams.model.ports.failures import Fatal, NoServer, Transient, Unreachable, Unusable
 from tests.fakes.clock import StandingClock
 from tests.standin.llm import Asked, LlmServer, Reply, Script, embedding, embeddings, in_turn
 

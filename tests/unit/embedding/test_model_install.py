@@ -36,7 +36,7 @@ from streams.embedding.install import (
     installed,
     verify,
 )
-from streams.model.ports import NoModel
+from streams.model.ports.failures import NoModel
 
 OTHER = "BAAI/bge-small-en-v1.5"
 ROOT = Path(__file__).parents[3]

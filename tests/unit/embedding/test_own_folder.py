@@ -11,7 +11,7 @@ from streams.embedding import DEFAULT_MODEL
 from streams.embedding.fastembed_text import FastembedEmbedder
 from streams.embedding.install import describe, install, installed
 from streams.model.policy import InvalidPolicy, parse
-from streams.model.ports import NoModel
+from streams.model.ports.failures import NoModel
 from streams.store.app import policies, wiring
 from streams.store.app.settings import load
 from tests.support.models import default_embedder, models_dir

@@ -22,15 +22,8 @@ from streams.extract.world.extracting import LlmExtractor
 from streams.judges.chat import Chat, Endpoint
 from streams.log.consumer import acknowledged, work
 from streams.model.embedding import Vector
-from streams.model.ports import (
-    CommittedOffset,
-    LogRecord,
-    NoServer,
-    NotYet,
-    OutgoingRecord,
-    Transient,
-    Unreachable,
-)
+from streams.model.ports.failures import NoServer, NotYet, Transient, Unreachable
+from streams.model.ports.log import CommittedOffset, LogRecord, OutgoingRecord
 from streams.stage.flow.incoming import FORWARDED_HEADER
 from tests.builders import event, later, policy, turn, unit
 from tests.fakes.clock import StandingClock

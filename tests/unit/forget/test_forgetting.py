@@ -24,7 +24,7 @@ from streams.forget.app.forgetting import ForgetTarget, PlanningDependencies, Un
 from streams.forget.core import ForgetPlan
 from streams.index.exact import ExactIndex
 from streams.model.identity import decision_id, memory_id
-from streams.model.ports import Fatal
+from streams.model.ports.failures import Fatal
 from streams.model.verdict import Pair
 from streams.stage.core.lineage import Wish
 from streams.stage.core.tombstones import TombstoneKey

@@ -12,7 +12,7 @@ from streams.index.edge import EdgeIndex
 from streams.index.recent import RecentMemories
 from streams.model.fences import BEGINNING, ReadPosition
 from streams.model.neighbours import StoredMemory
-from streams.model.ports import UNFOLLOWED, Query
+from streams.model.ports.index import UNFOLLOWED, Query
 from tests.builders import DIMENSION, identity, stored, unit
 
 HERE = ScopeName("acme/ana")

@@ -11,7 +11,7 @@ from schemas.base import ScopeName
 from streams.index.exact import ExactIndex
 from streams.model.embedding import Vector, similarity
 from streams.model.neighbours import StoredMemory
-from streams.model.ports import Query
+from streams.model.ports.index import Query
 from tests.builders import at_cosine, identity, stored, unit
 
 HERE = ScopeName("acme/ana")

@@ -14,7 +14,7 @@ from schemas.memories import Standing, Superseded
 from streams.index.large_scopes import CopyLimits, LargeScopes, Rows, ScopeVectors
 from streams.model.embedding import Vector
 from streams.model.neighbours import StoredMemory
-from streams.model.ports import Query
+from streams.model.ports.index import Query
 from tests.builders import DIMENSION, START, at_cosine, identity, stored, unit, worded
 
 HERE, THERE = ScopeName("acme/ana"), ScopeName("acme/ben")

@@ -23,7 +23,7 @@ from streams.memories_md.core.entries import Header, Location, entries
 from streams.memories_md.core.parsing import parse
 from streams.memories_md.core.rendering import render
 from streams.memories_md.world.file import MemoriesFile
-from streams.model.ports import Query
+from streams.model.ports.index import Query
 from tests.builders import event, identity, stored
 from tests.support.deciding import World
 from tests.support.models import default_embedder

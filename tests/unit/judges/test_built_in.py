@@ -14,7 +14,7 @@ from schemas.decisions import Verdict
 from streams.judges.built_in import BuiltInVerifier
 from streams.judges.lexicons import english
 from streams.judges.models import PACKAGED
-from streams.model.ports import NoModel
+from streams.model.ports.failures import NoModel
 from streams.model.verdict import Opinion, Pair, of_one_memory
 from streams.text.judge.weighing import RELATIONS
 from streams.text.reading import TextAnalyzer

@@ -24,7 +24,8 @@ from streams.judges.chat import Chat, Endpoint
 from streams.judges.openai_compatible import LlmVerifier, LlmWording
 from streams.judges.prompting import FencedData, Prompt
 from streams.model.merge import MergePart
-from streams.model.ports import NoAnswer, Unusable, WordingRequest
+from streams.model.ports.failures import Unusable
+from streams.model.ports.models import NoAnswer, WordingRequest
 from streams.model.verdict import Opinion, Pair
 from tests.builders import START, event, later, memory
 from tests.fakes.clock import StandingClock

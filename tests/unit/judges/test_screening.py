@@ -7,7 +7,7 @@ from schemas.codec import EVENT
 from schemas.events import Remember
 from streams.judges.screening import TextScreener
 from streams.model.policy import Policy
-from streams.model.ports import Poison
+from streams.model.ports.failures import Poison
 from streams.stage.flow.incoming import ReceivedRecord, screen
 from streams.store.app import policies
 from tests.builders import event, record

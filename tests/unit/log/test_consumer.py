@@ -9,15 +9,8 @@ from schemas.topics import EVENTS
 from streams.log.consumer import Consumer
 from streams.log.failures import RetryPolicy
 from streams.log.local_broker import LocalBroker
-from streams.model.ports import (
-    CommittedOffset,
-    Fatal,
-    HandledBatch,
-    LogRecord,
-    OutgoingRecord,
-    Poison,
-    Transient,
-)
+from streams.model.ports.failures import Fatal, Poison, Transient
+from streams.model.ports.log import CommittedOffset, HandledBatch, LogRecord, OutgoingRecord
 
 
 class Failing:

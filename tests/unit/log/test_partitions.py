@@ -16,16 +16,8 @@ from schemas.topics import DECISIONS, EVENTS
 from streams.log.failures import RetryPolicy
 from streams.log.local_broker import LocalBroker
 from streams.log.partitions import Partitions
-from streams.model.ports import (
-    CommittedOffset,
-    Fatal,
-    HandledBatch,
-    LogRecord,
-    NotYet,
-    OutgoingRecord,
-    Poison,
-    Transient,
-)
+from streams.model.ports.failures import Fatal, NotYet, Poison, Transient
+from streams.model.ports.log import CommittedOffset, HandledBatch, LogRecord, OutgoingRecord
 from tests.fakes.member import ReadingMember
 
 GROUP = "test"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from streams.memories_md.world.file import MemoriesFile
-from streams.model.ports import NoStore, Transient
+from streams.model.ports.failures import NoStore, Transient
 
 ROOT = Path(__file__).parents[3]
 

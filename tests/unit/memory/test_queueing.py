@@ -9,7 +9,8 @@ import pytest
 from schemas.decisions import Insert
 from schemas.events import Event
 from streams.memory.app.queueing import BATCH_EVENTS, Cluster, Queue
-from streams.model.ports import Index, Unreachable
+from streams.model.ports.failures import Unreachable
+from streams.model.ports.index import Index
 from streams.store.app.client import Response, is_again
 from streams.store.app.cluster_client import NO_WAITING, ClusterClient, Waiting
 from streams.store.app.reading import StoreReader

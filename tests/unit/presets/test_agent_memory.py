@@ -8,7 +8,7 @@ import pytest
 from schemas.decisions import Insert, Merge, Reason, Reinforce, Verdict
 from schemas.events import Remember
 from streams.model.policy import parse
-from streams.model.ports import NoAnswer
+from streams.model.ports.models import NoAnswer
 from streams.model.verdict import Pair
 from streams.store.app import policies
 from tests.builders import at_cosine, event, later, unit

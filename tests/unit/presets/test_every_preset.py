@@ -10,7 +10,7 @@ from schemas.decisions import Insert, Verdict
 from schemas.events import Remember
 from streams.embedding import DEFAULT_MODEL, HASHING
 from streams.model.policy import ANY_MODEL, Expiry
-from streams.model.ports import NoAnswer, WordingRequest
+from streams.model.ports.models import NoAnswer, WordingRequest
 from streams.model.verdict import Pair
 from streams.store.app import policies
 from tests.builders import at_cosine, event, later, unit

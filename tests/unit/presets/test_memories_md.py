@@ -9,7 +9,7 @@ from schemas.decisions import Band, Decision, Insert, Merge, Reason, Reinforce, 
 from schemas.events import Remember
 from schemas.memories import Memory
 from streams.model.policy import Policy
-from streams.model.ports import NoAnswer
+from streams.model.ports.models import NoAnswer
 from streams.model.verdict import Pair
 from streams.store.app import policies
 from tests.builders import at_cosine, event, later, unit

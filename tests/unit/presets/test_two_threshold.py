@@ -9,7 +9,9 @@ from schemas.decisions import Insert, Merge, Reinforce, Replace
 from schemas.events import Remember
 from streams.index.exact import ExactIndex
 from streams.model.neighbours import StoredMemory
-from streams.model.ports import NoAnswer, Query, Transient, Unreachable
+from streams.model.ports.failures import Transient, Unreachable
+from streams.model.ports.index import Query
+from streams.model.ports.models import NoAnswer
 from tests.builders import at_cosine, event, later, unit
 from tests.support.deciding import Wordings, World
 

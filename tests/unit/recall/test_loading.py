@@ -11,7 +11,8 @@ from streams.index.exact import ExactIndex
 from streams.model.embedding import Vector
 from streams.model.neighbours import StoredMemory
 from streams.model.policy import Policy
-from streams.model.ports import NoAnswer, Query, Wording
+from streams.model.ports.index import Query
+from streams.model.ports.models import NoAnswer, Wording
 from streams.model.verdict import Opinion, Pair
 from streams.recall.flow import (
     OVER_FETCH,

@@ -15,7 +15,7 @@ from streams.log.local_broker import LocalBroker
 from streams.model.embedding import Vector, pack
 from streams.model.fences import Epoch
 from streams.model.neighbours import StoredMemory
-from streams.model.ports import Fatal, NoStore
+from streams.model.ports.failures import Fatal, NoStore
 from streams.recall.app.recalling import Recaller, RecallRequest, nothing
 from streams.recall.app.recalling import recalled as of_index
 from streams.recall.core.recall import PromptBlock

@@ -19,7 +19,8 @@ from schemas.topics import DECISIONS, EVENTS, REVIEWS
 from streams.dead_letters.flow import DecodedInput, Letter, again, input_record
 from streams.model.embedding import Vector
 from streams.model.identity import review_id
-from streams.model.ports import OutgoingRecord, Poison
+from streams.model.ports.failures import Poison
+from streams.model.ports.log import OutgoingRecord
 from streams.model.scope import partition_of
 from streams.reviews.app import answer_to
 from streams.sinks.sqlite import SqliteSink

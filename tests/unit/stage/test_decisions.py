@@ -13,7 +13,8 @@ from schemas.topics import DECISIONS
 from streams.log.local_broker import LocalBroker
 from streams.model.embedding import pack
 from streams.model.fences import Epoch, ReadPosition
-from streams.model.ports import Fatal, LogRecord, OutgoingRecord
+from streams.model.ports.failures import Fatal
+from streams.model.ports.log import LogRecord, OutgoingRecord
 from streams.stage.core.case import Case, EncodedVector
 from streams.stage.core.decide import add, forward
 from streams.stage.flow.decisions import (

@@ -18,7 +18,9 @@ from streams.index.exact import ExactIndex
 from streams.model.embedding import TextVector
 from streams.model.neighbours import KnownEvent, StoredMemory
 from streams.model.policy import Policy
-from streams.model.ports import Fatal, IndexLevel, NoAnswer, NoServer, Query, Transient, Unreachable
+from streams.model.ports.failures import Fatal, NoServer, Transient, Unreachable
+from streams.model.ports.index import IndexLevel, Query
+from streams.model.ports.models import NoAnswer
 from streams.model.verdict import Opinion, Pair
 from streams.stage.core.lineage import Wish
 from streams.stage.core.tombstones import TombstoneKey

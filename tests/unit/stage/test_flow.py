@@ -11,7 +11,9 @@ from streams.index.exact import ExactIndex
 from streams.judges.lexicons import english
 from streams.model.embedding import TextVector
 from streams.model.neighbours import KnownEvent, StoredMemory
-from streams.model.ports import Fatal, NoAnswer, Query
+from streams.model.ports.failures import Fatal
+from streams.model.ports.index import Query
+from streams.model.ports.models import NoAnswer
 from streams.model.verdict import Opinion, Pair
 from streams.stage.core.overlay import Overlay
 from streams.stage.flow.apply import apply

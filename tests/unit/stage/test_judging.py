@@ -12,7 +12,7 @@ from streams.judges.language import foreign_language
 from streams.judges.lexicons import english
 from streams.model.neighbours import Neighbour
 from streams.model.policy import JudgeName, WithoutVerdict
-from streams.model.ports import NoAnswer, Verifier
+from streams.model.ports.models import NoAnswer, Verifier
 from streams.model.verdict import Judgement, Opinion, Pair, unsettled
 from streams.stage.flow.judging import CandidatePair, Judging
 from streams.text.reading import TextAnalyzer

@@ -9,7 +9,7 @@ from schemas.decisions import Change
 from streams.judges.lexicons import english
 from streams.model.merge import MergedText, MergePart
 from streams.model.policy import MergeRule, Plain
-from streams.model.ports import NoAnswer, Wording
+from streams.model.ports.models import NoAnswer, Wording
 from streams.stage.core.case import EncodedVector, PendingMerge
 from streams.stage.flow.merging import MergeResult, Merging
 from streams.text.reading import TextAnalyzer

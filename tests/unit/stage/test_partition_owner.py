@@ -15,7 +15,8 @@ from streams.log.local_broker import LocalBroker
 from streams.model.embedding import TextVector
 from streams.model.fences import ReadPosition
 from streams.model.neighbours import StoredMemory
-from streams.model.ports import CommittedOffset, Fatal, NotYet, OutgoingRecord, Transient
+from streams.model.ports.failures import Fatal, NotYet, Transient
+from streams.model.ports.log import CommittedOffset, OutgoingRecord
 from streams.stage.flow.decisions import INDEXED, DecisionsReader
 from streams.stage.flow.deduplicate import Deduplicator
 from streams.stage.flow.incoming import FORWARDED_HEADER

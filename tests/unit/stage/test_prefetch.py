@@ -13,7 +13,9 @@ from schemas.topics import EVENTS
 from streams.embedding.remembering import RememberingEmbedder
 from streams.index.exact import ExactIndex
 from streams.model.embedding import TextVector
-from streams.model.ports import OutgoingRecord, SourceLine, SourceMark, Transient
+from streams.model.ports.failures import Transient
+from streams.model.ports.log import OutgoingRecord
+from streams.model.ports.sources import SourceLine, SourceMark
 from streams.stage.core.mapping import FieldMapping
 from streams.stage.flow.prefetch import Prefetcher
 from streams.store.app import policies, settings

@@ -22,7 +22,7 @@ from streams.index.exact import ExactIndex
 from streams.model.embedding import TextVector
 from streams.model.neighbours import StoredMemory
 from streams.model.policy import Policy
-from streams.model.ports import Query
+from streams.model.ports.index import Query
 from streams.stage.core.overlay import Fork, Overlay
 from streams.stage.flow.apply import apply
 from streams.stage.flow.deduplicate import Deduplicator

@@ -7,7 +7,7 @@ import structlog
 from structlog.testing import capture_logs
 
 from schemas.decisions import Change
-from streams.model.ports import NoAnswer
+from streams.model.ports.models import NoAnswer
 from streams.store.world.log_lines import DecisionLines
 from tests.builders import at_cosine, event, later, unit
 from tests.support.deciding import World

@@ -8,7 +8,7 @@ from streams.embedding import DEFAULT_MODEL, HASHING
 from streams.embedding.tokens import estimated
 from streams.model.embedding import base_model
 from streams.model.policy import InvalidPolicy, parse
-from streams.model.ports import NoModel
+from streams.model.ports.failures import NoModel
 from streams.store.app import policies, wiring
 from streams.store.app.setting_groups import EmbedderSettings
 from streams.store.app.settings import InvalidSettings, listing, load

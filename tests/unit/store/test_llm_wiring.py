@@ -7,7 +7,7 @@ import pytest
 from schemas.base import ScopeName
 from schemas.decisions import Verdict
 from streams.model.merge import MergePart
-from streams.model.ports import WordingRequest
+from streams.model.ports.models import WordingRequest
 from streams.model.verdict import Opinion, Pair
 from streams.store.app import wiring
 from streams.store.app.setting_groups import LlmSettings

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from schemas.topics import DEAD_LETTERS, EVENTS, TURNS
-from streams.model.ports import HandledBatch, LogRecord, OutgoingRecord
+from streams.model.ports.log import HandledBatch, LogRecord, OutgoingRecord
 from streams.tracing.flow import Messaging, TracedProcess
 from streams.tracing.port import Headers
 from streams.tracing.world import OpenTelemetry

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from schemas.decisions import Change
-from streams.model.ports import NoAnswer
+from streams.model.ports.models import NoAnswer
 from streams.stage.core.decision_lines import Titles, checked, compared, loose, notice, unworded
 from tests.builders import at_cosine, event, later, unit
 from tests.support.deciding import World
