@@ -5,7 +5,6 @@ groups; the next round reads what the owner decided, until nothing more is found
 anywhere: each proposal was decided on or it was not, and the next pass continues.
 """
 
-import asyncio
 import hashlib
 from collections.abc import (
     AsyncGenerator,
@@ -236,9 +235,9 @@ class Consolidation:
         self, works: Sequence[_Scope], budget: PassBudget, asked: ScopeSelection
     ) -> None:
         """Propose the groups found now; continue with the scopes that this changed."""
-        # Side by side: while one scope's pairs are read, the words of another's are compared.
-        found = await asyncio.gather(*(self._nominate(work, budget, asked) for work in works))
-        wanted = [(work, one) for work, some in zip(works, found, strict=True) for one in some]
+        wanted = [
+            (work, one) for work in works for one in await self._nominate(work, budget, asked)
+        ]
         for work in works:
             work.goes_on = False
         decided = await self._client.submit([event for _, (event, _) in wanted])
