@@ -38,7 +38,6 @@ from streams.store.cli.options import UsageError
 from streams.store.cli.progress import shown
 from streams.store.cli.rows import Rows
 from streams.store.core.counts import number
-from streams.store.world.store_directory import StoreDirectory
 
 _EVERYDAY = kinds_of(Change | Ignore)
 _SELDOM = kinds_of(Revision | Block)
@@ -82,11 +81,6 @@ def run(
         logging__decisions=log,
     )
     given = columns.opened(files, scope)
-    empty = f"there are no rows in {', '.join(one.source.place for one in given)}"
-    if not StoreDirectory(settings.store).manifest() and all(
-        one.source.is_empty() for one in given
-    ):
-        raise UsageError(empty)
     chosen = embedding.for_store(settings, note)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on asyncio ends in order
     tally, figures, seconds = asyncio.run(_run(chosen, given))
@@ -98,15 +92,14 @@ def run(
         written = {"timestamp": SystemClock().now().isoformat(), **figures}
         options.write("--metrics", metrics, json.dumps(written, indent=2) + "\n")
     if not tally.rows:
-        note(empty, style="yellow")
+        note(f"there are no rows in {', '.join(one.source.place for one in given)}", style="yellow")
     elif tally.dead_letters == tally.rows:
         raise UsageError(f"no row could be used: see {_letters(settings)}")
     note_silent(tally.silent)
-    most = tally.dead_letters > tally.rows / 2
-    if most or (as_json and tally.dead_letters):  # the table names them, too
+    if tally.dead_letters > tally.rows / 2:
         note(
-            f"{'most ' if most else ''}rows were rejected, "
-            f"{tally.dead_letters:,} of {tally.rows:,}: see {_letters(settings)}",
+            f"most rows were rejected, {tally.dead_letters:,} of {tally.rows:,}: "
+            f"see {_letters(settings)}",
             style="yellow",
         )
 

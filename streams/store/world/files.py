@@ -108,10 +108,6 @@ class FileSource:
         with self._told():
             return [self._read(line) for line in self._sample if self._states(line)]
 
-    def is_empty(self) -> bool:
-        """Return whether there is no row to decide on; of a pipe, none in its beginning."""
-        return not self.sample() and (not self.resumable or next(self.lines(None), None) is None)
-
     def progress(self) -> Progress:
         """Return how far reading has got."""
         if self._raw is None or not self.resumable:

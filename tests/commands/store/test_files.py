@@ -579,18 +579,11 @@ def test_a_run_that_rejects_most_rows_says_so(memsieve: Memsieve, tmp_path: Path
     assert "most rows were rejected" not in memsieve("run", "more.jsonl", "--store", "other").err
 
 
-@pytest.mark.parametrize("content", ["", "note,customer\n"])
-def test_a_file_without_rows_is_refused_and_leaves_no_store(
-    content: str, memsieve: Memsieve, tmp_path: Path
-) -> None:
-    (tmp_path / "notes.csv").write_text(content, encoding="utf-8")
+def test_a_file_without_rows_is_told_and_no_failure(memsieve: Memsieve, tmp_path: Path) -> None:
+    (tmp_path / "notes.csv").write_text("note,customer\n", encoding="utf-8")
     result = memsieve("run", "notes.csv", "--store", "store")
-    assert (result.code, result.err) == (2, "memsieve: there are no rows in notes.csv\n")
-    assert not (tmp_path / "store").exists()
-    (tmp_path / "rows.csv").write_text("text,scope\nTea is ready.,a/b\n", encoding="utf-8")
-    assert memsieve("run", "rows.csv", "--store", "store").code == 0
-    again = memsieve("run", "notes.csv", "--store", "store")
-    assert (again.code, again.err.splitlines()[-1]) == (0, "there are no rows in notes.csv")
+    assert result.code == 0
+    assert result.err.endswith("there are no rows in notes.csv\n")
     tried = memsieve("try", "notes.csv")
     assert (tried.code, tried.err) == (2, "memsieve: there are no rows to try the policies on\n")
 
@@ -599,9 +592,7 @@ def test_a_file_without_rows_is_refused_and_leaves_no_store(
 def test_an_array_that_is_cut_off_is_told(memsieve: Memsieve, tmp_path: Path, rest: str) -> None:
     whole = json.dumps([{"text": "Tea is ready.", "scope": "a/b"}])
     (tmp_path / "rows.json").write_text(whole.removesuffix("]") + rest)
-    result = memsieve("run", "rows.json", "--json")
-    assert result.code == 0
-    assert "rows were rejected, 1 of 2: see memsieve dead-letters list\n" in result.err
+    assert memsieve("run", "rows.json").code == 0
     [letter] = memsieve("dead-letters", "list", "--json").json()
     told = "not JSON" if "text" in rest else "the array is not closed: is the file complete?"
     assert told in json.dumps(letter)
