@@ -109,7 +109,7 @@ def test_an_answer_is_decided_and_applied_at_once(memsieve: Memsieve) -> None:
     assert '"the one roof"' in told
     assert memsieve("check", "--full", *STORE).code == 0
     history = memsieve("explain", closed["answer"]["event_id"], *STORE).out
-    assert f"cleo answers same: memory {newer} is that to memory {older}" in history
+    assert f"cleo: memory {newer} says the same as memory {older}" in history
     assert memsieve("decisions", *STORE).code == 0
     assert memsieve("explain", older, *STORE).code == 0
 

@@ -70,7 +70,7 @@ async def test_a_decision_is_undone_while_the_service_decides(served: Installati
         assert (len(kept["published"]), kept["undecided"]) == (1, [])
         served.memsieve("memory", "rate", merge["memory"]["id"], "--helpful", "2")
         gone = ("memory", "retire", merge["memory"]["id"], "--reason", "invalid")
-        assert "  not " in served.memsieve(*gone, code=2)
+        assert "the memory is pinned; unpin it first" in served.memsieve(*gone, code=2)
         [pinned] = [one for one in served.json("memory", "list") if one["pinned"]]
         assert pinned["feedback"]["helpful"] == 2
         assert service.stop() == 0
