@@ -9,12 +9,14 @@ import pytest
 
 from memsieve import (
     ConflictError,
+    Decision,
     HttpMemory,
     InvalidRequest,
     Memory,
     MemsieveError,
     NotFound,
     Operations,
+    Review,
     ServerError,
     Undecided,
 )
@@ -98,6 +100,14 @@ def http(_: pytest.FixtureRequest, path: Path, policy: str) -> Generator[HttpMem
     rights = {"cleo": ("acme", '"read", "write"')}
     with api(path, rights, policy) as url, HttpMemory(url, token="of cleo") as memory:
         yield memory
+
+
+def asked_about(memory: Operations) -> tuple[Decision, Review]:
+    """Add two memories about which a person is asked; return the newer's decision, and the question."""
+    memory.add(BEES, scope=BEN, occurred_at=THEN)
+    new = memory.add(HIVES, scope=BEN, occurred_at=THEN + timedelta(days=1))
+    [asked] = memory.reviews(BEN)
+    return new, asked
 
 
 MEMORIES: Mapping[str, Open] = {"store": store, "cluster": cluster, "http": http}
@@ -275,9 +285,7 @@ class TestMemory:
         self, opened: Open, request: pytest.FixtureRequest, tmp_path: Path
     ) -> None:
         with opened(request, tmp_path, str(asking(tmp_path))) as memory:
-            memory.add(BEES, scope=BEN, occurred_at=THEN)
-            new = memory.add(HIVES, scope=BEN, occurred_at=THEN + timedelta(days=1))
-            [asked] = memory.reviews(BEN)
+            new, asked = asked_about(memory)
             assert (asked.newer.text, asked.older.text) == (HIVES, BEES)
             for _ in range(2):
                 answered = memory.answer(asked.id, "same")
@@ -293,9 +301,7 @@ class TestMemory:
         self, opened: Open, request: pytest.FixtureRequest, tmp_path: Path
     ) -> None:
         with opened(request, tmp_path, str(asking(tmp_path))) as memory:
-            memory.add(BEES, scope=BEN, occurred_at=THEN)
-            new = memory.add(HIVES, scope=BEN, occurred_at=THEN + timedelta(days=1))
-            [asked] = memory.reviews(BEN)
+            new, asked = asked_about(memory)
             memory.answer(asked.id, "distinct")  # which may be corrected, as long as both stand
             memory.pin(new.memory_id)
             late = "cleo said that both say the same, but the memories have changed since"
