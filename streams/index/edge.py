@@ -107,7 +107,7 @@ class EdgeIndex:
         """Return the memories nearest to each query: from the copy of its scope, if there is one."""
         copies = [self._large.copy(query.scope) for query in queries]
         others = [query for query, copy in zip(queries, copies, strict=True) if copy is None]
-        answers = iter(self._asked(others))
+        answers = iter(self._asked(others) if others else ())
         near = [
             next(answers) if copy is None else copy.nearest(query)
             for query, copy in zip(queries, copies, strict=True)
@@ -160,8 +160,9 @@ class EdgeIndex:
     async def write(self, changes: Sequence[StoredMemory]) -> None:
         for start in range(0, len(changes), _WRITE_BATCH):
             self._require_space()
-            newer = self._newer(changes[start : start + _WRITE_BATCH])
-            known = self._near_at_hand([change.memory.id for change in newer])
+            batch = changes[start : start + _WRITE_BATCH]
+            known = self._near_at_hand([change.memory.id for change in batch])
+            newer = self._newer(batch, known)
             repeated = [one for one in newer if _is_found_alike(one, known.get(one.memory.id))]
             self._waiting |= {one.memory.id: one for one in repeated}
             written = [one for one in newer if self._waiting.get(one.memory.id) is not one]
@@ -262,13 +263,16 @@ class EdgeIndex:
         for change in changes:
             self._waiting.pop(change.memory.id, None)
 
-    def _newer(self, changes: Sequence[StoredMemory]) -> list[StoredMemory]:
+    def _newer(
+        self, changes: Sequence[StoredMemory], known: Mapping[MemoryId, StoredMemory]
+    ) -> list[StoredMemory]:
         """Return the changes that are newer than what is stored, or not stored at all.
 
-        The engine needs no condition: no other process has it open, and no other task runs before
-        they are written.
+        `known` are the states that are in memory. The engine needs no condition: no other process
+        has it open, and no other task runs before they are written.
         """
-        versions = self._versions([change.memory.id for change in changes])
+        ids = [change.memory.id for change in changes if change.memory.id not in known]
+        versions = {i: one.memory.version for i, one in known.items()} | self._versions(ids)
         return [
             change
             for change in changes
@@ -276,14 +280,13 @@ class EdgeIndex:
         ]
 
     def _versions(self, ids: Sequence[MemoryId]) -> dict[MemoryId, int]:
-        known = {i: one.memory.version for i, one in self._near_at_hand(ids).items()}
+        """Return the versions that the engine has stored."""
+        if not ids:
+            return {}
         version = engine.PayloadSelector.Include([VERSION])
-        others: list[engine.PointId] = [identity for identity in ids if identity not in known]
-        if not others:
-            return known
         with _meanings(self._path):
-            records = self._shard.retrieve(others, with_payload=version, with_vector=False)
-            return known | {_id(record): (record.payload or {})[VERSION] for record in records}
+            records = self._shard.retrieve(list(ids), with_payload=version, with_vector=False)
+            return {_id(record): (record.payload or {})[VERSION] for record in records}
 
     def _near_at_hand(self, ids: Sequence[MemoryId]) -> dict[MemoryId, StoredMemory]:
         """Return those that are in memory: waiting, or read or written lately."""
