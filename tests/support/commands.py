@@ -13,10 +13,11 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from streams.main.command_line import main
+from streams.main import main
 from streams.main.commands import COMMANDS
 
 _SECONDS = 100.0
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # noqa: TID251 - as `main`; forks share numpy
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(
     [
