@@ -81,7 +81,7 @@ check: lint types arch unit ## Run the checks and the unit tests, while you work
 lint: $(READY) ## Check style, banned calls, spelling
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/codespell memsieve schemas streams tests benchmarks docs examples deploy *.md
+	@$(BIN)/codespell memsieve schemas streams tests benchmarks docs examples deploy *.md *.py
 
 types: $(READY) ## Check types, strictly
 	@$(BIN)/pyright
