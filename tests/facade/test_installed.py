@@ -12,9 +12,9 @@ from packaging.utils import canonicalize_name
 
 from streams.store.world.extras import MODULES
 from tests.facade.conftest import packages
-from tests.support import snippets
-from tests.support.brought import installed, lend, required
-from tests.support.models import models_dir, official_files
+from tests.support.encoding.models import models_dir, official_files
+from tests.support.machine.brought import installed, lend, required
+from tests.support.pages import snippets
 
 WHERE = "import memsieve, schemas, streams; print(memsieve.__file__, schemas.__file__, streams.__file__)"
 LEFT_OPEN = """

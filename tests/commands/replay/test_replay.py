@@ -12,7 +12,7 @@ import pytest
 
 import streams
 from tests.commands.conftest import SHALLOW, Memsieve, start, write_events
-from tests.support.waiting import wait_until
+from tests.support.machine.waiting import wait_until
 
 EXAMPLES = [
     Path(__file__).parents[3] / "examples" / name
