@@ -23,7 +23,7 @@ from streams.model.ports.index import UNFOLLOWED, IndexLevel, PartitionLevel, Qu
 from tests.builders import DIMENSION, MODEL, identity, stored, unit
 from tests.standin.process import StandIn
 from tests.support.servers.kafka import free_port
-from tests.support.servers.qdrant import rest_client
+from tests.support.servers.qdrant_clients import rest_client
 from tests.support.servers.services import Installation, over_rest
 
 NAME = collection_name("test", MODEL, DIMENSION)

@@ -29,7 +29,7 @@ from tests.standin.process import StandIn
 from tests.support.machine.waiting import wait_until
 from tests.support.servers.kafka import NativeKafka, free_port
 from tests.support.servers.kafka_topics import administered
-from tests.support.servers.qdrant import rest_client
+from tests.support.servers.qdrant_clients import rest_client
 from tests.support.servers.services import Installation, Running, over_rest
 from tests.support.stage.stores import run
 

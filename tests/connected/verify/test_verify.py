@@ -20,7 +20,7 @@ from streams.stage.flow.decisions import FENCE_HEADER, decision_record
 from tests.builders import event, memory, policy
 from tests.connected.services.test_services import EXAMPLES, log_of, on_qdrant, settled
 from tests.support.machine.waiting import wait_until
-from tests.support.servers.qdrant import rest_client
+from tests.support.servers.qdrant_clients import rest_client
 from tests.support.servers.services import Installation
 
 ASTRAY = event("Ana keeps bees.", event_id="astray")

@@ -10,15 +10,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from qdrant_client import AsyncQdrantClient
 
-from streams.index.qdrant import connect
 from tests.standin.process import StandIn
 from tests.support.servers import containers
 from tests.support.servers.containers import NoContainer, SlowPull
 
 NAMED_SERVER = os.environ.get("QDRANT_URL")  # noqa: TID251 - a switch of the tests, no setting
-_GRPC_PORT = int(os.environ.get("QDRANT_GRPC_PORT", "6334"))  # noqa: TID251 - the same
 
 
 @pytest.fixture(scope="session")
@@ -55,13 +52,3 @@ def _find_server(config: pytest.Config, stack: ExitStack, data: Path) -> str:
         if isinstance(none, SlowPull):
             containers.tell(config, str(none))
         return stack.enter_context(StandIn(data)).url
-
-
-def rest_client(url: str) -> AsyncQdrantClient:
-    """Return a client that speaks what the stand-in speaks, too."""
-    return connect(url, api_key=None, prefer_grpc=False, grpc_port=6334, timeout_seconds=10.0)
-
-
-def grpc_client(url: str) -> AsyncQdrantClient:
-    """Return a client that speaks gRPC to the server that QDRANT_URL and QDRANT_GRPC_PORT name."""
-    return connect(url, api_key=None, prefer_grpc=True, grpc_port=_GRPC_PORT, timeout_seconds=10.0)
