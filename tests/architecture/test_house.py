@@ -60,7 +60,6 @@ ASKING = {
     "streams/memories_md/cli/memories_md.py": "a new store is made, a cluster is published to",
     "streams/memory/app/opening.py": "who decides: this process, or services that are waited for",
     "streams/replay/app/rematerialising.py": "a directory is swapped, or a collection's alias",
-    "streams/replay/cli/replay.py": "only a cluster has a second run",
     "streams/store/cli/replies.py": "only the wait for a cluster can be interrupted",
     "streams/verify/app/verification.py": "a store's files, or a cluster's servers",
 }
