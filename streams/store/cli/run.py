@@ -81,6 +81,9 @@ def run(
         logging__decisions=log,
     )
     given = columns.opened(files, scope)
+    empty = UsageError(f"there are no rows in {', '.join(one.source.place for one in given)}")
+    if all(one.source.is_empty() for one in given):
+        raise empty
     chosen = embedding.for_store(settings, note)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on asyncio ends in order
     tally, figures, seconds = asyncio.run(_run(chosen, given))
@@ -92,8 +95,8 @@ def run(
         written = {"timestamp": SystemClock().now().isoformat(), **figures}
         options.write("--metrics", metrics, json.dumps(written, indent=2) + "\n")
     if not tally.rows:
-        note(f"there are no rows in {', '.join(one.source.place for one in given)}", style="yellow")
-    elif tally.dead_letters == tally.rows:
+        raise empty  # the pipe had blank lines only
+    if tally.dead_letters == tally.rows:
         raise UsageError(f"no row could be used: see {_letters(settings)}")
     note_silent(tally.silent)
     if tally.dead_letters > tally.rows / 2:

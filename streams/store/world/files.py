@@ -108,6 +108,15 @@ class FileSource:
         with self._told():
             return [self._read(line) for line in self._sample if self._states(line)]
 
+    def is_empty(self) -> bool:
+        """Return whether there is no row to decide on; False while a pipe may still bring one."""
+        if self.sample():
+            return False
+        if self.resumable:
+            return next(self.lines(None), None) is None
+        _, whole = self._beginning(HEAD_BYTES)
+        return whole
+
     def progress(self) -> Progress:
         """Return how far reading has got."""
         if self._raw is None or not self.resumable:

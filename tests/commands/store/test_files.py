@@ -14,8 +14,8 @@ import pytest
 from pyarrow import parquet
 
 from streams.store.world.extras import how_to_install
-from streams.store.world.files import FileSource
-from tests.commands.conftest import Memsieve, start
+from streams.store.world.files import HEAD_BYTES, FileSource
+from tests.commands.conftest import Memsieve, start, start_holding
 from tests.commands.store.test_run import texts
 
 ROWS = (
@@ -579,11 +579,49 @@ def test_a_run_that_rejects_most_rows_says_so(memsieve: Memsieve, tmp_path: Path
     assert "most rows were rejected" not in memsieve("run", "more.jsonl", "--store", "other").err
 
 
-def test_a_file_without_rows_is_told_and_no_failure(memsieve: Memsieve, tmp_path: Path) -> None:
-    (tmp_path / "notes.csv").write_text("note,customer\n", encoding="utf-8")
+_WITHOUT_ROWS = {
+    "empty": b"",
+    "a header": b"note,customer\n",
+    "blank lines": b"\n" * (HEAD_BYTES + 1),
+    "gzip": gzip.compress(b""),
+}
+
+
+@pytest.mark.parametrize("content", _WITHOUT_ROWS.values(), ids=_WITHOUT_ROWS)
+def test_a_file_without_rows_is_refused_and_leaves_the_store_as_it_was(
+    content: bytes, memsieve: Memsieve, tmp_path: Path
+) -> None:
+    (tmp_path / "notes.csv").write_bytes(content)
+    refused = (2, "memsieve: there are no rows in notes.csv\n")
     result = memsieve("run", "notes.csv", "--store", "store")
-    assert result.code == 0
-    assert result.err.endswith("there are no rows in notes.csv\n")
+    assert (result.code, result.err) == refused
+    assert not (tmp_path / "store").exists()
+    (tmp_path / "rows.csv").write_text("text,scope\nTea is ready.,a/b\n", encoding="utf-8")
+    assert memsieve("run", "notes.csv", "rows.csv", "--store", "store").code == 0
+    before = (tmp_path / "store" / "log.sqlite3").read_bytes()
+    again = memsieve("run", "notes.csv", "--store", "store")
+    assert (again.code, again.err) == refused
+    assert (tmp_path / "store" / "log.sqlite3").read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"", gzip.compress(b"")], ids=["empty", "gzip"])
+def test_a_pipe_without_rows_is_refused_and_makes_no_store(content: bytes, tmp_path: Path) -> None:
+    process = start("run", "-", "--store", "store", cwd=tmp_path)
+    assert process.stdin is not None
+    process.stdin.buffer.write(content)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (2, "memsieve: there are no rows in stdin\n")
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_pipe_that_turns_out_to_have_no_rows_is_a_failure(tmp_path: Path) -> None:
+    process = start_holding("store", cwd=tmp_path)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err.splitlines()[-1]) == (2, "memsieve: there are no rows in stdin")
+
+
+def test_a_file_without_rows_is_not_tried(memsieve: Memsieve, tmp_path: Path) -> None:
+    (tmp_path / "notes.csv").write_text("note,customer\n", encoding="utf-8")
     tried = memsieve("try", "notes.csv")
     assert (tried.code, tried.err) == (2, "memsieve: there are no rows to try the policies on\n")
 
