@@ -225,6 +225,9 @@ COMMANDS: Mapping[str, CommandEntry] = {
 }
 """Every command by all its words: `memory pin`."""
 
+OPTIONS_MEANT: Mapping[str, str] = {"--preset": "--policy careful, default or thorough"}
+"""What to write for an option that is not there, for commands that have the one meant."""
+
 MOVED: Mapping[str, str] = {
     "analyze": "memsieve store analyze",
     "api": "memsieve service api",

@@ -13,7 +13,15 @@ from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 from typer.main import get_group
 
-from streams.main.commands import COMMANDS, MOVED, SECTIONS, CommandEntry, CommandGroup, Table
+from streams.main.commands import (
+    COMMANDS,
+    MOVED,
+    OPTIONS_MEANT,
+    SECTIONS,
+    CommandEntry,
+    CommandGroup,
+    Table,
+)
 
 _OF_COMMANDS = {"--config", "--json", "--store"}
 
@@ -73,6 +81,19 @@ class Commands(LazyGroup):
         super().__init__("memsieve", SECTIONS, **given)
 
 
+class _Command(TyperCommand):
+    """A command that knows what else its options are called."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's own
+        """Read the options. Raises TyperException that names what stands for an unknown one."""
+        own = {name for parameter in self.params for name in parameter.opts}
+        for name in (arg.partition("=")[0] for arg in args):
+            meant = OPTIONS_MEANT.get(name)
+            if meant is not None and meant.partition(" ")[0] in own:
+                raise TyperException(f"there is no option {name}: write {meant}")
+        return super().parse_args(ctx, args)
+
+
 class _Loaded(UserDict[str, Any]):
     """Commands by name, each made of its entry the first time it is asked for."""
 
@@ -102,7 +123,7 @@ def command(path: str, entry: CommandEntry) -> Any:  # noqa: ANN401 - typer's ow
     app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
     example = f"Example: {path} {entry.example}".rstrip()
     called = getattr(import_module(f"streams.{entry.module}"), function)
-    app.command(name, epilog=example)(_spread(called))
+    app.command(name, cls=_Command, epilog=example)(_spread(called))
     return get_group(app).commands[name]
 
 

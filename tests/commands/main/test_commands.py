@@ -165,6 +165,16 @@ def test_an_option_before_the_command_is_told_its_place(memsieve: Memsieve) -> N
     assert "memsieve memory COMMAND --store" in memsieve("memory", "--store", "a", "list").err
 
 
+@pytest.mark.parametrize("given", [("--preset", "balanced"), ("--preset=careful",)])
+def test_an_option_of_another_name_is_told_where_the_command_has_it(
+    given: tuple[str, ...], memsieve: Memsieve
+) -> None:
+    told = "there is no option --preset: write --policy careful, default or thorough"
+    result = memsieve("run", "facts.jsonl", *given)
+    assert (result.code, result.err) == (2, f"memsieve: {told}\n")
+    assert "No such option: --preset" in memsieve("undo", "a", *given).err
+
+
 @pytest.mark.parametrize("name", MOVED)
 def test_an_earlier_name_is_told_its_new_one_and_does_nothing(
     name: str, memsieve: Memsieve
