@@ -172,7 +172,7 @@ def test_an_option_of_another_name_is_told_where_the_command_has_it(
     told = "there is no option --preset: write --policy careful, default or thorough"
     result = memsieve("run", "facts.jsonl", *given)
     assert (result.code, result.err) == (2, f"memsieve: {told}\n")
-    assert "No such option: --preset" in memsieve("undo", "a", *given).err
+    assert "No such option: --preset" in memsieve("dead-letters", "list", *given).err
 
 
 @pytest.mark.parametrize("name", MOVED)
