@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -579,6 +580,64 @@ def test_a_run_that_rejects_most_rows_says_so(memsieve: Memsieve, tmp_path: Path
     assert "most rows were rejected" not in memsieve("run", "more.jsonl", "--store", "other").err
 
 
+_LIST = """# Pets
+
+What is known:
+
+- Luna is a grey cat.
+* [x] Milo is a dog,
+  and he is brown.
+
+  Not an item.
+2. Feed both at 7 am.
+"""
+_ITEMS = ["Feed both at 7 am.", "Luna is a grey cat.", "Milo is a dog, and he is brown."]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("pets.md", _LIST.encode()),
+        ("pets.md.gz", gzip.compress(_LIST.encode())),
+        ("pets.txt", _LIST.replace("What is known:\n", "").encode("utf-16")),
+    ],
+)
+def test_the_items_of_a_list_are_rows(
+    name: str, content: bytes, memsieve: Memsieve, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    result = memsieve("run", name, "--store", "store")
+    assert (result.code, sorted(texts(memsieve))) == (0, _ITEMS)
+    assert "took all rows as scope pets; read as " in result.err
+    assert "a list" in result.err
+    again = memsieve("run", name, "--store", "store", "--json").json()
+    assert again["decisions"]["ignore"] == len(_ITEMS)
+
+
+def test_an_item_that_is_not_utf_8_becomes_a_dead_letter(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    (tmp_path / "pets.md").write_bytes("- Zoë\n- Milo\n".encode() + b"- \xff\xfe\xfd\n")
+    assert memsieve("run", "pets.md", "--store", "store").code == 0
+    [letter] = memsieve("dead-letters", "list", "--store", "store", "--json").json()
+    assert "is not UTF-8; save the file as UTF-8" in json.dumps(letter)
+
+
+def test_a_table_with_a_list_in_a_value_is_a_table(memsieve: Memsieve, tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text('text,user\n"Buy:\n- tea\n- milk",ana\nCall Bo.,ana\n')
+    assert memsieve("run", "notes", "--store", "store").code == 0
+    assert sorted(texts(memsieve)) == ["Buy:\n- tea\n- milk", "Call Bo."]
+
+
+def test_a_file_in_markdown_without_a_list_is_told_what_may_read_it(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    (tmp_path / "Memories.md").write_text("## Location 1: Pier\n\n**[NOTE] Tide**\nHigh.\n")
+    result = memsieve("run", "Memories.md")
+    assert result.code == 2
+    assert result.err.endswith("or try: memsieve memories-md import Memories.md\n")
+
+
 _WITHOUT_ROWS = {
     "empty": b"",
     "a header": b"note,customer\n",
@@ -608,7 +667,7 @@ def test_a_file_without_rows_is_refused_and_leaves_the_store_as_it_was(
 def test_a_pipe_without_rows_is_refused_and_makes_no_store(content: bytes, tmp_path: Path) -> None:
     process = start("run", "-", "--store", "store", cwd=tmp_path)
     assert process.stdin is not None
-    process.stdin.buffer.write(content)
+    os.write(process.stdin.fileno(), content)
     _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (2, "memsieve: there are no rows in stdin\n")
     assert not (tmp_path / "store").exists()
