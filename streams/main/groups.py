@@ -15,6 +15,7 @@ from typer.main import get_group
 
 from streams.main.commands import (
     COMMANDS,
+    MEANT,
     MOVED,
     OPTIONS_MEANT,
     SECTIONS,
@@ -23,6 +24,7 @@ from streams.main.commands import (
     Table,
 )
 
+_OF_MEMORIES = {"memsieve", "memsieve memory"}
 _OF_COMMANDS = {"--config", "--json", "--store"}
 
 
@@ -51,9 +53,14 @@ class LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:  # noqa: ANN401 - typer's own
         """Find the command that is called. Raises TyperException that names what stands for it."""
-        if args[0] not in self.commands and (meant := MOVED.get(args[0]) or _at_the_top(args[0])):
+        if args[0] not in self.commands and (meant := self._meant(args[0])):
             raise TyperException(f"there is no `{self._path} {args[0]}`: write `{meant}`")
         return super().resolve_command(ctx, args)
+
+    def _meant(self, name: str) -> str | None:
+        """Return the command that stands for a name that is not there; None if none does."""
+        of_others = MEANT.get(name) if self._path in _OF_MEMORIES else None
+        return MOVED.get(name) or _at_the_top(name) or of_others
 
     def list_commands(self, ctx: object) -> list[str]:
         """Return the names; the inherited way looks at the commands as well."""
