@@ -81,7 +81,7 @@ check: lint types arch unit ## Run the checks and the unit tests, while you work
 lint: $(READY) ## Check style, banned calls, spelling
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/codespell memsieve schemas streams tests benchmarks docs examples deploy *.md
+	@$(BIN)/codespell memsieve schemas streams tests benchmarks docs examples deploy *.md *.py
 
 types: $(READY) ## Check types, strictly
 	@$(BIN)/pyright
@@ -112,60 +112,60 @@ schemas: $(READY) ## Regenerate the JSON Schema and AsyncAPI documents
 	@$(BIN)/memsieve service schema export schemas/json
 
 docs: $(READY) ## Regenerate the reference pages and the map of the code
-	@$(BIN)/python -m tests.support.reference docs/reference
-	@$(BIN)/python -m tests.support.architecture
+	@$(BIN)/python -m tests.support.pages.reference docs/reference
+	@$(BIN)/python -m tests.support.pages.architecture
 
 site: $(READY) ## Build the documentation as a site, in build/site
-	@$(BIN)/python -m tests.support.site build/site
+	@$(BIN)/python -m tests.support.pages.site build/site
 	@echo "open build/site/html/index.html"
 
 pictures: $(READY) ## Redraw the pictures of docs/web.md (needs Chromium)
-	@$(BIN)/python -m tests.support.pictures docs/pictures
+	@$(BIN)/python -m tests.support.pages.pictures docs/pictures
 
 BENCH := $(BIN)/python benchmarks
-ENCODER = $(if $(wildcard benchmarks/encoder.py),$(BENCH)/encoder.py --out .bench/encoder.json,true)
+ENCODER = $(if $(wildcard benchmarks/models/encoder.py),$(BENCH)/models/encoder.py --out .bench/encoder.json,true)
 
 bench: $(READY) ## Measure speed (ten minutes); bench-full: all sizes and other libraries (an hour)
 	@rm -rf .bench
-	@$(BENCH)/speed.py --rounds 3 --chat 3000 --out .bench/speed.json
-	@$(BENCH)/commands.py --out .bench/commands.json
-	@$(BENCH)/delivery.py --rounds 3 --decisions 10000 --out .bench/delivery.json
+	@$(BENCH)/throughput/speed.py --rounds 3 --chat 3000 --out .bench/speed.json
+	@$(BENCH)/throughput/commands.py --out .bench/commands.json
+	@$(BENCH)/throughput/delivery.py --rounds 3 --decisions 10000 --out .bench/delivery.json
 	@$(ENCODER)
-	@$(BENCH)/repeats.py --rounds 3 --out .bench/repeats.json
-	@$(BENCH)/given_vectors.py --rounds 3 --events 5000 --out .bench/given-vectors.json
-	@$(BENCH)/store_size.py --rounds 2 --out .bench/store-size.json
-	@$(BENCH)/latency.py --seconds 20 --starts 1 --out .bench/latency.json
-	@$(BENCH)/beside_afternoon.py --rounds 3 --events 300 --out .bench/afternoon.json
-	@$(BENCH)/workers.py --out .bench/workers.json
-	@$(BENCH)/memories_md.py --rounds 3 --out .bench/memories-md.json
-	@OPENBLAS_NUM_THREADS=1 $(BENCH)/consolidation.py --memories 5000 --graded 500 --out .bench/consolidation.json
-	@$(BENCH)/location_memories.py --rounds 1 --out .bench/location-memories.json
-	@$(BENCH)/forgetting.py --memories 20000 --out .bench/forgetting.json
-	@$(BENCH)/game.py --out .bench/game.json
-	@$(BENCH)/loading.py --rounds 1 --out .bench/loading.json
+	@$(BENCH)/throughput/repeats.py --rounds 3 --out .bench/repeats.json
+	@$(BENCH)/throughput/given_vectors.py --rounds 3 --events 5000 --out .bench/given-vectors.json
+	@$(BENCH)/stores/store_size.py --rounds 2 --out .bench/store-size.json
+	@$(BENCH)/kafka/latency.py --seconds 20 --starts 1 --out .bench/latency.json
+	@$(BENCH)/kafka/beside_afternoon.py --rounds 3 --events 300 --out .bench/afternoon.json
+	@$(BENCH)/kafka/workers.py --out .bench/workers.json
+	@$(BENCH)/stores/memories_md.py --rounds 3 --out .bench/memories-md.json
+	@OPENBLAS_NUM_THREADS=1 $(BENCH)/stores/consolidation.py --memories 5000 --graded 500 --out .bench/consolidation.json
+	@$(BENCH)/stores/location_memories.py --rounds 1 --out .bench/location-memories.json
+	@$(BENCH)/stores/forgetting.py --memories 20000 --out .bench/forgetting.json
+	@$(BENCH)/stores/game.py --out .bench/game.json
+	@$(BENCH)/stores/loading.py --rounds 1 --out .bench/loading.json
 	@$(BENCH)/gate.py .bench
 
 .PHONY: bench-full
 bench-full: $(READY)
 	@rm -rf .bench
-	@$(BENCH)/speed.py --out .bench/speed.json
-	@$(BENCH)/commands.py --out .bench/commands.json
-	@$(BENCH)/delivery.py --out .bench/delivery.json
+	@$(BENCH)/throughput/speed.py --out .bench/speed.json
+	@$(BENCH)/throughput/commands.py --out .bench/commands.json
+	@$(BENCH)/throughput/delivery.py --out .bench/delivery.json
 	@$(ENCODER)
-	@$(BENCH)/precisions.py --out .bench/precisions.json
-	@$(BENCH)/repeats.py --out .bench/repeats.json
-	@$(BENCH)/given_vectors.py --out .bench/given-vectors.json
-	@$(BENCH)/store_size.py --full --out .bench/store-size.json --plot benchmarks/results/store-size.svg
-	@$(BENCH)/latency.py --out .bench/latency.json
-	@$(BENCH)/beside_afternoon.py --out .bench/afternoon.json
-	@$(BENCH)/workers.py --rounds 5 --events 400 --out .bench/workers.json
-	@$(BENCH)/memories_md.py --out .bench/memories-md.json
-	@$(BENCH)/location_memories.py --out .bench/location-memories.json
-	@$(BENCH)/forgetting.py --memories 1000000 --out .bench/forgetting.json
-	@$(BENCH)/game.py --out .bench/game.json
-	@$(BENCH)/loading.py --out .bench/loading.json
-	@$(BENCH)/beside_libraries.py --install --out .bench/libraries.json
-	@OPENBLAS_NUM_THREADS=1 $(BENCH)/consolidation.py --peers --out .bench/consolidation.json
+	@$(BENCH)/models/precisions.py --out .bench/precisions.json
+	@$(BENCH)/throughput/repeats.py --out .bench/repeats.json
+	@$(BENCH)/throughput/given_vectors.py --out .bench/given-vectors.json
+	@$(BENCH)/stores/store_size.py --full --out .bench/store-size.json --plot benchmarks/results/store-size.svg
+	@$(BENCH)/kafka/latency.py --out .bench/latency.json
+	@$(BENCH)/kafka/beside_afternoon.py --out .bench/afternoon.json
+	@$(BENCH)/kafka/workers.py --rounds 5 --events 400 --out .bench/workers.json
+	@$(BENCH)/stores/memories_md.py --out .bench/memories-md.json
+	@$(BENCH)/stores/location_memories.py --out .bench/location-memories.json
+	@$(BENCH)/stores/forgetting.py --memories 1000000 --out .bench/forgetting.json
+	@$(BENCH)/stores/game.py --out .bench/game.json
+	@$(BENCH)/stores/loading.py --out .bench/loading.json
+	@$(BENCH)/throughput/beside_libraries.py --install --out .bench/libraries.json
+	@OPENBLAS_NUM_THREADS=1 $(BENCH)/stores/consolidation.py --peers --out .bench/consolidation.json
 	@$(BENCH)/gate.py .bench --keep
 
 quality: $(READY) ## Measure what is found and what is lost, on labelled pairs

@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 from math import ceil
 from pathlib import Path
 
-from benchmarks.measuring import arguments
+from benchmarks.harness.measuring import arguments
 from schemas.base import EventId, Record, ScopeName
 from schemas.codec import APPLIED, DECISION
 from schemas.decisions import Decision
@@ -56,10 +56,10 @@ _BATCH = 256
 
 KAFKA = 1.25
 """Factor by which deciding and applying are slower through Kafka, client work included: the inverse
-of what `benchmarks/speed.py` measures, rounded up."""
+of what `benchmarks/throughput/speed.py` measures, rounded up."""
 
 MEMORY_BYTES = 2_400
-"""RAM of the embedded index per memory of 384 dimensions (benchmarks/store_size.py)."""
+"""RAM of the embedded index per memory of 384 dimensions (benchmarks/stores/store_size.py)."""
 
 _WRITER_SHARE = 0.5
 """A writer loads no model: it needs about half of a deduplicator's RAM."""

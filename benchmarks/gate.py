@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from benchmarks.measuring import RESULTS, Better
+from benchmarks.harness.measuring import RESULTS, Better
 
 MARGIN = 0.6
 """Shared machines are noisy: two runs of one version have differed by a third."""

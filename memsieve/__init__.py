@@ -5,7 +5,7 @@ methods of `Operations`. `AsyncMemory` and `AsyncHttpMemory` are the same for pr
 loop. docs/python.md shows how they are used. `search` and `recall` only read a store, once; `partition_of` is for producers.
 """
 
-from memsieve.hidden import told as _told
+from memsieve_start import hidden as _hidden
 
 try:
     from memsieve.asynchronous import AsyncMemory
@@ -30,8 +30,10 @@ try:
     from memsieve.synchronous import HttpMemory, Memory
     from streams.store.app.conflicts import Conflict, Contradicted
     from streams.store.app.conflicts import KeptMemory as MemoryRecord
-except ImportError as error:
-    raise _told(error) from None
+except ImportError:
+    if _problem := _hidden():
+        raise ImportError(_problem) from None
+    raise
 
 __all__ = [
     "AboutText",

@@ -11,8 +11,8 @@ settings.register_profile("memsieve", settings.get_profile("search"), derandomiz
 settings.load_profile("memsieve")
 
 pytest_plugins = [
-    "tests.support.alone",
-    "tests.support.brokers",
-    "tests.support.postgres",
-    "tests.support.qdrant",
+    "tests.support.machine.alone",
+    "tests.support.servers.brokers",
+    "tests.support.servers.postgres",
+    "tests.support.servers.qdrant",
 ]

@@ -12,9 +12,6 @@ Its answers were written by hand, in place of a model: the same as ever, and wit
 An answer of game/answers.jsonl belongs to the turn in which the world says what begins with its
 `world`. Like a model it looks at what is known: a title that is there is not remembered again, and
 `supersedes` names titles, for which it gives the ids that it was shown.
-
-A line of load/facts.jsonl has the texts that state one fact: of two that it is asked about, those
-of one line are the same, and any others are distinct.
 """
 
 import json
@@ -27,9 +24,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-_EXAMPLES = Path(__file__).parents[1]
-ANSWERS = _EXAMPLES / "game" / "answers.jsonl"
-FACTS = _EXAMPLES / "load" / "facts.jsonl"
+ANSWERS = Path(__file__).parents[1] / "game" / "answers.jsonl"
 REQUESTS_PER_MINUTE = "6000"
 """Played-back answers cost nothing, so the command need not wait for its budget."""
 NOTHING: dict[str, Any] = {
@@ -62,19 +57,6 @@ def main() -> None:
 
 
 def answer_to(shown: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is answered about a pair of texts, or about a turn."""
-    return _about_pair(shown) if "new" in shown else _about_turn(shown)
-
-
-def _about_pair(shown: Mapping[str, Any]) -> dict[str, Any]:
-    """Tell whether a new text and a known one state the same fact."""
-    pair = {shown["new"]["text"], shown["known"]["text"]}
-    if any(pair <= set(fact["texts"]) for fact in _lines(FACTS)):
-        return {"differs_in": [], "reason": "Both state this fact.", "verdict": "same"}
-    return {"differs_in": ["other"], "reason": "These are two facts.", "verdict": "distinct"}
-
-
-def _about_turn(shown: Mapping[str, Any]) -> dict[str, Any]:
     """Return the memory of a turn, beside those that are known."""
     heard = [part["text"] for part in shown["now"]["said"] if part["by"] == "world"]
     found = [one for one in _lines(ANSWERS) if any(text.startswith(one["world"]) for text in heard)]

@@ -9,7 +9,7 @@ LENGTH_STEP = 8
 
 The padding follows from the text alone, and so does its vector: bf16 kernels round differently for
 other lengths, by up to 8e-6 of a cosine. Steps of 4, 8 and 16 are equally fast, and no slower than
-sorting by length and padding to the longest (`benchmarks/encoder.py`).
+sorting by length and padding to the longest (`benchmarks/models/encoder.py`).
 """
 
 TOKENS_MAX = 1_024

@@ -22,7 +22,7 @@ from streams.text.function_words import FUNCTION_WORDS
 
 DIMENSION = 512
 """At this size, .869 of our own equivalent pairs lie above all but a thousandth of unrelated texts;
-at 384 dimensions, with more hash collisions, .849, and at 1,024 .865 (`benchmarks/spelling.py`)."""
+at 384 dimensions, with more hash collisions, .849, and at 1,024 .865 (`benchmarks/models/spelling.py`)."""
 
 CHARACTERS_MAX = 4_096
 """The part of a text that is read: a longer one would contain the letters of any other text."""

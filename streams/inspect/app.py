@@ -66,8 +66,9 @@ async def _memory(
     reader: StoreReader, identity: MemoryId, entries: Sequence[CountedDecision]
 ) -> AsyncIterator[str]:
     """Yield a memory's life: its current state, and every decision that led to it."""
-    memory = await reader.memory(identity)
-    if memory is not None:
+    stored = await reader.stored(identity)
+    if stored is not None:
+        memory = stored.memory
         yield f"memory     {memory.id}"
         yield f"scope      {memory.scope}"
         if memory.status is not Standing.FORGOTTEN:

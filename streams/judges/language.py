@@ -4,6 +4,7 @@
 import re
 from functools import cache
 from importlib import import_module
+from threading import Lock, Thread
 from typing import Any
 
 _CERTAIN = 0.15
@@ -34,8 +35,25 @@ def foreign_language(text: str) -> str | None:
     return language if round(english, _DECIMALS) <= _CERTAIN else None
 
 
-@cache
+def load_ahead() -> None:
+    """Load the model in the background.
+
+    It takes a third of a second, in which a service would decide nothing. Most of that is
+    decompression, and other threads go on beside it.
+    """
+    Thread(target=_identifier, name="language", daemon=True).start()
+
+
+_LOADING = Lock()
+
+
 def _identifier() -> Any:  # noqa: ANN401 - the library has no types
-    """Load the model; it takes half a second and 80 MB, so only where texts are judged."""
+    """Return the model, loaded once: 80 MB, so only where texts are judged."""
+    with _LOADING:
+        return _loaded()
+
+
+@cache
+def _loaded() -> Any:  # noqa: ANN401
     langid: Any = import_module("py3langid.langid")
     return langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE, norm_probs=True)

@@ -15,7 +15,7 @@ from streams.recall.app.loading import (
     LIMIT,
     LIMIT_MAX,
     SearchRequest,
-    SearchResult,
+    ShownEntries,
     ShownEntry,
     hints,
     loading,
@@ -232,7 +232,7 @@ def _list(
 
 async def _load(
     source: LogTarget, given: Mapping[str, Any]
-) -> tuple[SearchRequest, SearchResult, list[ScopeName]]:
+) -> tuple[SearchRequest, ShownEntries, list[ScopeName]]:
     """Search a scope, or the only one; if it has no memories, suggest scopes."""
     target = replace(source, settings=thorough(source.settings))
     async with loading(target, report=note) as opened:
@@ -243,14 +243,14 @@ async def _load(
         return asked, result, [] if result.entries else await opened.scopes_like(asked.scope)
 
 
-def _write_hints(path: Path, asked: SearchRequest, result: SearchResult) -> None:
+def _write_hints(path: Path, asked: SearchRequest, result: ShownEntries) -> None:
     proposals = hints(asked.scope, result)
     lines = [EVENT.encode(proposal).decode() for proposal in proposals]
     options.write("--hints", path, "".join(f"{line}\n" for line in lines))
     note(f"{number(len(proposals), 'proposal')} written to {path}")
 
 
-def _show(result: SearchResult) -> None:
+def _show(result: ShownEntries) -> None:
     for entry in result.entries:
         count = len(entry.members)
         similarity = entry.members[0].similarity or 0.0

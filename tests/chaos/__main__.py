@@ -13,8 +13,8 @@ from pathlib import Path
 
 from tests.chaos.run import Options, Report, Run, Servers
 from tests.standin.process import StandIn
-from tests.support.kafka import NativeCluster
-from tests.support.qdrant import NAMED_SERVER
+from tests.support.servers.kafka import NativeCluster
+from tests.support.servers.qdrant import NAMED_SERVER
 
 _TIMES = {"log.message.timestamp.type": "LogAppendTime"}
 """So that it is the log that tells when a decision was there."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tests.support.services import Installation
+from tests.support.servers.services import Installation
 
 Role = Literal["deduplicator", "writer"]
 

@@ -33,8 +33,8 @@ from streams.store.app.reading import LogTarget, opened
 from tests.chaos.embedder import WordEmbedder
 from tests.chaos.stream import KEY, SECRET
 from tests.chaos.trouble import Trouble
-from tests.support import decisions as about
-from tests.support.decisions import kind_of
+from tests.support.stage import decisions as about
+from tests.support.stage.decisions import kind_of
 
 _MARGIN = timedelta(seconds=0.25)
 """What a worker had sent when it was hit may arrive a moment later."""

@@ -23,8 +23,8 @@ from tests.chaos.outcome import Recovery, Sorted, Topics
 from tests.chaos.stream import SECRET, Stream
 from tests.chaos.trouble import SESSION_SECONDS, Say, Trouble
 from tests.standin.process import StandIn
-from tests.support.kafka import NativeKafka
-from tests.support.services import COMMAND, Installation
+from tests.support.servers.kafka import NativeKafka
+from tests.support.servers.services import COMMAND, Installation
 
 _TELL_SECONDS = 5.0
 _START_SECONDS = 120.0

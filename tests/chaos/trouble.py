@@ -12,7 +12,7 @@ from random import Random
 from streams.clock.system import SystemClock
 from tests.chaos.fleet import Fleet, Role, Worker
 from tests.standin.process import StandIn
-from tests.support.kafka import NativeKafka
+from tests.support.servers.kafka import NativeKafka
 
 SESSION_SECONDS = 6
 

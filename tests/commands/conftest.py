@@ -16,7 +16,7 @@ from streams.embedding import fastembed_text
 from streams.main.command_line import main
 from streams.store.world.files import HEAD_BYTES
 from tests.fakes.clock import StandingClock
-from tests.support.models import models_dir, shared_embedder
+from tests.support.encoding.models import models_dir, shared_embedder
 
 COMMAND = (sys.executable, "-c", "from streams.main import main; main()")
 

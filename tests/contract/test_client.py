@@ -53,8 +53,8 @@ from streams.store.app.setting_groups import RetrySettings
 from tests.builders import event, judging, later, policy, unit
 from tests.fakes.clock import StandingClock
 from tests.fakes.sentences import SentenceEmbedder
-from tests.support.kafka_topics import make_topics
-from tests.support.stores import quiet
+from tests.support.servers.kafka_topics import make_topics
+from tests.support.stage.stores import quiet
 
 TEA, CHESS = "Ana likes tea.", "Ben plays chess."
 FIRST, SECOND = event(TEA, event_id="first"), event(CHESS, event_id="second")

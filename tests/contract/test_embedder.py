@@ -15,8 +15,8 @@ from streams.store.app import wiring
 from streams.store.app.setting_groups import EmbedderSettings, EndpointSettings
 from tests.fakes.embedder import FakeEmbedder
 from tests.standin.llm import LlmServer, embedding
-from tests.support.bf16_models import fast_embedder, has_bf16
-from tests.support.models import default_embedder
+from tests.support.encoding.bf16_models import fast_embedder, has_bf16
+from tests.support.encoding.models import default_embedder
 
 LONG = "every word of this is read again and again " * 200
 

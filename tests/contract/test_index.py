@@ -44,8 +44,9 @@ from tests.builders import (
     unit,
     worded,
 )
-from tests.support.qdrant import NAMED_SERVER, grpc_client, rest_client
-from tests.support.small_disk import on_small_disk
+from tests.support.machine.small_disk import on_small_disk
+from tests.support.servers.qdrant import NAMED_SERVER
+from tests.support.servers.qdrant_clients import grpc_client, rest_client
 
 ROOT = Path(__file__).parents[2]
 SCOPE = ScopeName("acme/ana")

@@ -24,8 +24,8 @@ from streams.log.local_broker import LocalBroker
 from streams.model.ports.failures import Fatal, NoStore, Transient
 from streams.model.ports.log import CommittedOffset, Log, LogRecord, Lookup, OutgoingRecord
 from streams.model.ports.sources import SourceMark
-from tests.support.kafka_topics import make_topics
-from tests.support.small_disk import on_small_disk
+from tests.support.machine.small_disk import on_small_disk
+from tests.support.servers.kafka_topics import make_topics
 
 ROOT = Path(__file__).parents[2]
 

@@ -21,9 +21,9 @@ from memsieve import (
     Undecided,
 )
 from streams.embedding import HASHING
-from tests.support.asking import asking
-from tests.support.http_api import api
-from tests.support.services import Installation
+from tests.support.servers.http_api import api
+from tests.support.servers.services import Installation
+from tests.support.stage.asking import asking
 
 ANA, BEN = "acme/ana", "acme/ben"
 LYON, PARIS, TEA = "Ana lives in Lyon.", "Ana lives in Paris.", "Ben likes tea."

@@ -12,7 +12,7 @@ from typer.main import get_command
 
 from streams.main.command_line import app
 from streams.store.app.settings import Settings, descriptions
-from tests.support import exposed
+from tests.support.pages import exposed
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy" / "prometheus" / "alerts.yml"

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from deploy.grafana.dashboard import ROWS, written
-from tests.support import exposed
+from tests.support.pages import exposed
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "deploy" / "grafana" / "memsieve.json"

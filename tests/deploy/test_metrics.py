@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import exposed
-from tests.support.kafka import free_port
-from tests.support.services import Installation
+from tests.support.pages import exposed
+from tests.support.servers.kafka import free_port
+from tests.support.servers.services import Installation
 
 ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "docs" / "reference" / "metrics.md"

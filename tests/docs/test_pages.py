@@ -15,10 +15,11 @@ import pytest
 from schemas.topics import TOPICS
 from streams.main.command_line import EXIT_CODES
 from streams.store.app.settings import descriptions
-from tests.support import commands, reference, snippets
-from tests.support.kafka import NativeKafka, free_port
-from tests.support.models import models_dir
-from tests.support.waiting import wait_until
+from tests.support.encoding.models import models_dir
+from tests.support.machine import commands
+from tests.support.machine.waiting import wait_until
+from tests.support.pages import reference, snippets
+from tests.support.servers.kafka import NativeKafka, free_port
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import site
+from tests.support.pages import site
 
 DOCS = sorted(page.name for page in (site.ROOT / "docs").glob("*.md"))
 

@@ -8,8 +8,8 @@ import pytest
 
 from schemas.decisions import Insert, Merge, Reinforce, Verdict
 from tests.builders import at_cosine, event, later, unit
-from tests.support.deciding import World, always
-from tests.support.documents import PENDING, are_apart, is_one
+from tests.support.stage.deciding import World, always
+from tests.support.stage.documents import PENDING, are_apart, is_one
 
 USUALLY = "User likes coffee, flat white usually"
 ENTHUSIAST = "They are a coffee enthusiast, favorite coffee is flatwhite"

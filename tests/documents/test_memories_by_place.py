@@ -8,8 +8,8 @@ from streams.memories_md.core.entries import Header, Location, Meta, VisitTally,
 from streams.memories_md.core.parsing import parse
 from streams.memories_md.core.rendering import render
 from tests.builders import at_cosine, event, later, unit
-from tests.support.deciding import World, always
-from tests.support.documents import PENDING, are_apart, is_one
+from tests.support.stage.deciding import World, always
+from tests.support.stage.documents import PENDING, are_apart, is_one
 
 HOUSE = "zork/15"
 WINDOW = "Window is part of structure, cannot be taken"

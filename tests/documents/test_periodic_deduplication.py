@@ -9,9 +9,9 @@ import pytest
 from schemas.decisions import Insert
 from streams.model import wordings
 from tests.builders import at_cosine, event, later, unit
-from tests.support.deciding import World
-from tests.support.documents import PENDING, are_apart, consolidated, is_one
-from tests.support.models import default_embedder
+from tests.support.encoding.models import default_embedder
+from tests.support.stage.deciding import World
+from tests.support.stage.documents import PENDING, are_apart, consolidated, is_one
 
 PARIS, FRANCE = "Lives in Paris", "Home in Paris, France"
 GOOGLE = ("Works at Google", "Software engineer at Google")

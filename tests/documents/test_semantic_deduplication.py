@@ -19,8 +19,8 @@ from streams.memories_md.core.parsing import parse
 from streams.memories_md.core.rendering import render
 from streams.stage.core import survivorship
 from tests.builders import at_cosine, event, identity, later, unit
-from tests.support.deciding import World
-from tests.support.documents import PENDING, is_one
+from tests.support.stage.deciding import World
+from tests.support.stage.documents import PENDING, is_one
 
 
 def said(text: str, hours: float, place: int, **fields: Any) -> Remember:

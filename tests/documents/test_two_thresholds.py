@@ -8,8 +8,8 @@ import pytest
 
 from schemas.decisions import Insert, Merge, Replace
 from tests.builders import at_cosine, event, later, unit
-from tests.support.deciding import World
-from tests.support.documents import is_one
+from tests.support.stage.deciding import World
+from tests.support.stage.documents import is_one
 
 CAT, WHISKERS = "Alice has a cat", "Alice has a tabby cat named Whiskers"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.brought import installed, lend
+from tests.support.machine.brought import installed, lend
 
 ROOT = Path(__file__).parents[2]
 

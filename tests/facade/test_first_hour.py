@@ -17,10 +17,10 @@ import httpx
 import pytest
 
 from tests.facade.conftest import packages
-from tests.support import snippets
-from tests.support.brought import installed, lend
-from tests.support.models import models_dir
-from tests.support.waiting import wait_until
+from tests.support.encoding.models import models_dir
+from tests.support.machine.brought import installed, lend
+from tests.support.machine.waiting import wait_until
+from tests.support.pages import snippets
 
 ACTIVE, INACTIVE = "Dana's subscription is active.", "Dana's subscription is inactive."
 CELLO, VIOLA = "Dana plays the cello.", "Dana plays the viola."

@@ -1,5 +1,6 @@
 """The wheel in an environment of its own, away from the checkout: `import memsieve` works there."""
 
+import json
 import re
 import subprocess
 from collections.abc import Mapping
@@ -11,9 +12,9 @@ from packaging.utils import canonicalize_name
 
 from streams.store.world.extras import MODULES
 from tests.facade.conftest import packages
-from tests.support import snippets
-from tests.support.brought import installed, lend, required
-from tests.support.models import models_dir, official_files
+from tests.support.encoding.models import models_dir, official_files
+from tests.support.machine.brought import installed, lend, required
+from tests.support.pages import snippets
 
 WHERE = "import memsieve, schemas, streams; print(memsieve.__file__, schemas.__file__, streams.__file__)"
 LEFT_OPEN = """
@@ -93,6 +94,21 @@ def test_a_module_that_hides_one_of_ours_is_named(python: str, tmp_path: Path, n
     )
 
 
+@pytest.mark.parametrize("name", ["schemas", "streams"])
+@pytest.mark.parametrize("command", ["--version", "memory list"])
+def test_the_command_names_such_a_module_too(
+    python: str, tmp_path: Path, name: str, command: str
+) -> None:
+    own = tmp_path / f"{name}.py"
+    own.write_text("raise SystemExit('a program of its own')\n", "utf-8")
+    hidden = f"{own} hides the package {name} of memsieve: rename it, or start Python elsewhere"
+    variables = {"PYTHONPATH": str(tmp_path)}
+    told = _asked(python, tmp_path, variables, command)
+    assert (told.returncode, told.stderr) == (2, f"memsieve: {hidden}\n")
+    told = _asked(python, tmp_path, variables, f"{command} --json")
+    assert json.loads(told.stderr) == {"error": hidden, "exit_code": 2}
+
+
 def test_a_program_that_closes_nothing_ends_quietly_and_loses_nothing(
     python: str, tmp_path: Path
 ) -> None:
@@ -137,7 +153,18 @@ def _needs(
     told: tuple[str, str, str],
 ) -> None:
     """Assert that a command ends with the line that says what needs which extra, and why."""
-    asked = subprocess.run(
+    asked = _asked(python, directory, variables, command)
+    what, extra, missing = told
+    how = rf"pip install 'memsieve\[{extra}\] @ file://\S+\.whl' \({missing} is missing\)"
+    assert asked.returncode == 2
+    assert re.fullmatch(f"memsieve: {what} needs an extra: {how}", asked.stderr.splitlines()[-1])
+
+
+def _asked(
+    python: str, directory: Path, variables: Mapping[str, str], command: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command of that environment."""
+    return subprocess.run(
         [Path(python).with_name("memsieve"), *command.split()],
         cwd=directory,
         env={"HOME": str(directory), **variables},
@@ -145,10 +172,6 @@ def _needs(
         text=True,
         check=False,
     )
-    what, extra, missing = told
-    how = rf"pip install 'memsieve\[{extra}\] @ file://\S+\.whl' \({missing} is missing\)"
-    assert asked.returncode == 2
-    assert re.fullmatch(f"memsieve: {what} needs an extra: {how}", asked.stderr.splitlines()[-1])
 
 
 @pytest.mark.parametrize(("extra", "modules"), OPENED.items(), ids=OPENED)

@@ -24,8 +24,8 @@ from memsieve import (
 )
 from schemas.events import Remember
 from streams.embedding import HASHING
-from tests.support.asking import asking
-from tests.support.stores import decisions
+from tests.support.stage.asking import asking
+from tests.support.stage.stores import decisions
 
 ANA, BEN = "acme/ana", "acme/ben"
 LYON, PARIS = "Ana lives in Lyon.", "Ana lives in Paris."

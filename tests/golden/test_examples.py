@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from schemas.decisions import Decision
-from tests.support.stores import decisions, run
+from tests.support.stage.stores import decisions, run
 
 EXAMPLES = Path("examples")
 GOLDEN = Path("tests/golden")

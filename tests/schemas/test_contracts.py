@@ -14,7 +14,7 @@ from schemas.decisions import KINDS
 from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, INPUTS, REVIEWS, TOPICS, TURNS
 from streams.maintain.app import contracts
 from streams.model import identity
-from tests.support.compatibility import Schema, breaking_changes
+from tests.schemas.compatibility import Schema, breaking_changes
 
 SCHEMAS = Path(__file__).parents[2] / "schemas"
 COMMITTED = SCHEMAS / "json"

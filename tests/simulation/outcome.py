@@ -49,7 +49,7 @@ from tests.simulation.cluster import Divergence, at_once
 from tests.simulation.remembering import RememberingLog
 from tests.simulation.silence import ALL_ANSWER, Silence, SilentEmbedder, SilentIndex, silence
 from tests.simulation.stream import KEY, STRICT, Rule, embedder
-from tests.support.decisions import buried, kind_of, learnt_again
+from tests.support.stage.decisions import buried, kind_of, learnt_again
 
 Frozen = tuple[Memory, bytes, tuple[object, ...]]
 Store = Mapping[MemoryId, Frozen]

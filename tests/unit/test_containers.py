@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import containers
+from tests.support.servers import containers
 
 ROOT = Path(__file__).parents[2]
 ASKS = "def test_asks(kafka_bootstrap): ...\n"
@@ -70,7 +70,16 @@ def test_an_image_that_is_slow_to_come_is_not_waited_for() -> None:
 def test_whoever_runs_the_tests_is_told_so(workers: list[str], tmp_path: Path) -> None:
     """Said in one line though pytest captures output; without Java the test is skipped then."""
     (tmp_path / "test_asking.py").write_text(ASKS, "utf-8")
-    command = ["-m", "pytest", "-p", "tests.support.brokers", *workers, "-c", os.devnull, "."]
+    command = [
+        "-m",
+        "pytest",
+        "-p",
+        "tests.support.servers.brokers",
+        *workers,
+        "-c",
+        os.devnull,
+        ".",
+    ]
     done = subprocess.run(
         [sys.executable, *command, "--rootdir", str(tmp_path), "-p", "no:cacheprovider"],
         cwd=tmp_path,

@@ -17,7 +17,7 @@ from qdrant_client.http import models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from tests.standin.process import StandIn
-from tests.support.waiting import wait_until
+from tests.support.machine.waiting import wait_until
 
 pytestmark = pytest.mark.process
 

@@ -34,7 +34,7 @@ from streams.memory.app.lifecycle import require_block
 from streams.memory.app.outcomes import Outcome
 from streams.memory.app.writing import Correction, Fresh
 from streams.recall.app.loading import Given, Grouping, UnknownMemory
-from streams.store.app.client import Response as Decided
+from streams.store.app import client
 from streams.store.app.conflicts import KeptMemory
 
 _ONE = "/v1/memories/{memory_id}"
@@ -257,7 +257,7 @@ def _accepted(model: type[Record]) -> Described:
     return {HTTPStatus.ACCEPTED: {"model": model, "description": "Not decided yet"}}
 
 
-async def _all(desk: Desk, told: Sequence[Decided], response: Response) -> Changes:
+async def _all(desk: Desk, told: Sequence[client.Response], response: Response) -> Changes:
     """Return the outcomes of events, with status 202 if one is not decided yet."""
     if any(one.refused is None and one.decision is None for one in told):
         response.status_code = HTTPStatus.ACCEPTED

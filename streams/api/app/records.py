@@ -25,7 +25,7 @@ from streams.memory.app.outcomes import Outcome, facts
 from streams.memory.app.queueing import BATCH_EVENTS
 from streams.memory.app.writing import Fresh
 from streams.model.scope import lies_in
-from streams.recall.app.loading import SearchRequest, SearchResult
+from streams.recall.app.loading import SearchRequest, ShownEntries
 from streams.recall.app.recalling import RecallRequest
 from streams.stage.core.explain import why
 from streams.stage.core.reviewing import ReviewQuestion, State
@@ -223,7 +223,7 @@ class Forgotten(Changes):
     records: Count
 
 
-class Found(SearchResult):
+class Found(ShownEntries):
     """What a search found; `hint` is as for a block."""
 
     hint: str | None

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, TypeAlias
 
 from starlette.types import ASGIApp
@@ -10,7 +11,7 @@ from starlette.types import ASGIApp
 from streams.api.app import access
 from streams.memory.app.lifecycle import Lifecycle
 from streams.memory.app.opening import open_lifecycle
-from streams.services.world.health import endpoints, readiness_watched
+from streams.services.world.health import endpoints, readiness_watched, without_answer
 from streams.services.world.serving import serving
 from streams.store.app.reading import LogTarget
 from streams.store.app.settings import Settings
@@ -93,9 +94,10 @@ class _Health:
         """Return what keeps the process from answering, by part."""
         if self.life is None:
             return {"service": "its start"}
-        try:
-            index = await self.life.loading.index()
-            await index.level()
-        except Exception as error:  # noqa: BLE001 - any error means that no request can be answered
-            return {"memories": str(error)}
-        return {}
+        return await without_answer({"memories": partial(_read, self.life)})
+
+
+async def _read(life: Lifecycle) -> None:
+    """Read what every request reads. Raises where none can be answered."""
+    index = await life.loading.index()
+    await index.level()

@@ -12,6 +12,7 @@ from schemas.events import Remember
 from schemas.memories import Memory
 from streams.changes.core.history import MemoryVersion, replaced, versions
 from streams.clock.system import SystemClock
+from streams.model.neighbours import StoredMemory
 from streams.stage.core.lineage import CannotUndo, UndoneAlready, UndoPlan, Wish, cut_off, plan
 from streams.stage.flow.dead_letters import oversized
 from streams.store.app.client import Client, Response, may_retry
@@ -124,7 +125,8 @@ async def history(reader: StoreReader, identity: MemoryId) -> MemoryLineage:
     """Return the life of a memory, found by the memory ids in the headers of the log's records."""
     known = versions(identity, await reader.on_memories([identity]))
     ancestors = await _ancestors(reader, [identity])
-    return MemoryLineage(known, ancestors, await successors(known[-1].memory, reader.memory))
+    after = [one.memory for one in await successors(known[-1].memory, reader.stored)]
+    return MemoryLineage(known, ancestors, after)
 
 
 async def _ancestors(reader: StoreReader, ids: Sequence[MemoryId]) -> list[Ancestor]:
@@ -143,31 +145,32 @@ async def _ancestors(reader: StoreReader, ids: Sequence[MemoryId]) -> list[Ances
 
 
 async def successors(
-    memory: Memory, state: Callable[[MemoryId], Awaitable[Memory | None]]
-) -> list[Memory]:
+    memory: Memory, state: Callable[[MemoryId], Awaitable[StoredMemory | None]]
+) -> list[StoredMemory]:
     """Return the successors of a memory, up to the one that is live or has ended.
 
     `state` returns the newest state of a memory.
     """
-    found: dict[MemoryId, Memory] = {}
+    found: dict[MemoryId, StoredMemory] = {}
     while memory.superseded is not None and memory.superseded.by is not None:
         after = await state(memory.superseded.by)
-        if after is None or after.id in found:
+        if after is None or after.memory.id in found:
             break  # damaged: memsieve check --full reports it
-        found[after.id] = memory = after
+        memory = after.memory
+        found[memory.id] = after
     return list(found.values())
 
 
 async def standing_for(
-    identity: str, memory: Memory, state: Callable[[MemoryId], Awaitable[Memory | None]]
-) -> Memory:
+    identity: str, meant: StoredMemory, state: Callable[[MemoryId], Awaitable[StoredMemory | None]]
+) -> StoredMemory:
     """Return the memory to change, given what an id means: an event's, or a name, goes on.
 
     A memory's own id, or its beginning, means no other. `state` is as for `successors`.
     """
-    if memory.id.startswith(identity):
-        return memory
-    return [memory, *await successors(memory, state)][-1]
+    if meant.memory.id.startswith(identity):
+        return meant
+    return [meant, *await successors(meant.memory, state)][-1]
 
 
 async def _now(reader: StoreReader, ids: Sequence[MemoryId]) -> list[Memory]:

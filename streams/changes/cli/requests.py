@@ -97,8 +97,9 @@ def retire(
         raise options.UsageError(f"--reason {reason}: write {', '.join(_REASONS)}")
     source = asking.source()
     who = author_of(source.settings, asking.author)
-    memories = read(source, partial(_memories, identities=identities, scope=asking.scope))
-    in_order = sorted({one.id: one for one in memories}.values(), key=lambda one: one.scope)
+    found = read(source, partial(_live, identities=identities, scope=asking.scope))
+    memories = {one.memory.id: one.memory for one in found}
+    in_order = sorted(memories.values(), key=lambda one: one.scope)
     asked: list[Retire] = []
     for scope, some in groupby(in_order, key=lambda memory: memory.scope):
         targets = tuple(target_of(memory) for memory in some)
@@ -125,7 +126,7 @@ def distinct(
     """
     source = asking.source()
     who = author_of(source.settings, asking.author)
-    one, two = read(source, partial(_pair, identities=(identity, other), scope=asking.scope))
+    one, two = read(source, partial(_live, identities=(identity, other), scope=asking.scope))
     event = both_right(one.memory, two.memory, author=who, note=note_)
     if are_both_right(one, two):
         pair = f"memories {one.memory.id} and {two.memory.id}"
@@ -148,8 +149,8 @@ def rate(
         raise options.UsageError("nothing to record: give --helpful, --harmful or --accessed")
     counts = {"accessed": accessed, "helpful": helpful, "harmful": harmful}
     source = asking.source()
-    [memory] = read(source, partial(_memories, identities=[identity], scope=asking.scope))
-    _ask_about(source, memory, Rate, note_, asking, **counts)
+    [found] = read(source, partial(_live, identities=[identity], scope=asking.scope))
+    _ask_about(source, found.memory, Rate, note_, asking, **counts)
 
 
 def ask(source: LogTarget, events: Sequence[Event], asking: options.ChangeOptions) -> None:
@@ -200,7 +201,8 @@ def _set_pinned(
 ) -> None:
     """Ask to pin or unpin a memory, unless it is as wanted."""
     source = asking.source()
-    [memory] = read(source, partial(_memories, identities=[identity], scope=asking.scope))
+    [found] = read(source, partial(_live, identities=[identity], scope=asking.scope))
+    memory = found.memory
     if memory.pinned != pinned:
         _ask_about(source, memory, Pin, note_, asking, pinned=pinned)
         return
@@ -227,7 +229,7 @@ async def _updated(
 ) -> list[Response] | str:
     """Have a live memory say a text; return what was decided, or that it says so already."""
     async with reading(source) as reader:
-        memory = await _live(reader, identity, asking.scope)
+        memory = (await _live_one(reader, identity, asking.scope)).memory
         if same := says_already(memory, text):
             return same
         at = told_after(memory, SystemClock().now())
@@ -248,27 +250,19 @@ async def _updated(
         return await renewed(client, said, memory, lambda: who)
 
 
-async def _memories(
+async def _live(
     reader: StoreReader, identities: Sequence[str], scope: str | None
-) -> list[Memory]:
-    """Return the live memories that the ids, or their beginnings, name."""
-    return [await _live(reader, identity, scope) for identity in identities]
-
-
-async def _pair(
-    reader: StoreReader, identities: tuple[str, str], scope: str | None
 ) -> list[StoredMemory]:
-    """Return two live memories as a store holds them."""
-    live = await _memories(reader, identities, scope)
-    return [one for memory in live if (one := await reader.stored(memory.id)) is not None]
+    """Return the live memories that the ids, or their beginnings, name."""
+    return [await _live_one(reader, identity, scope) for identity in identities]
 
 
-async def _live(reader: StoreReader, beginning: str, scope: str | None) -> Memory:
+async def _live_one(reader: StoreReader, beginning: str, scope: str | None) -> StoredMemory:
     """Return the live memory that an id, or its beginning, means, or that stands for it now."""
-    memory = await reader.memory(await options.memory_id(reader, beginning, scope))
-    if memory is None:
+    meant = await reader.stored(await options.memory_id(reader, beginning, scope))
+    if meant is None:
         raise options.UnknownId(f"no memory in {reader.place} has the id {beginning}")
-    memory = await standing_for(beginning, memory, reader.memory)
-    if not memory.live:
-        raise options.UsageError(not_live(memory))
-    return memory
+    found = await standing_for(beginning, meant, reader.stored)
+    if not found.memory.live:
+        raise options.UsageError(not_live(found.memory))
+    return found

@@ -143,12 +143,11 @@ class Lifecycle:
             raise DeclinedRequest(DeclineReason.UNKNOWN, said, field)
         if not held:
             raise self.unknown("memory", identity, field)
-        memory = held[known].memory
-        return await standing_for(identity, memory, self._state) if now else memory
+        meant = held[known]
+        return (await standing_for(identity, meant, self._state) if now else meant).memory
 
-    async def _state(self, identity: MemoryId) -> Memory | None:
-        held = await (await self.loading.index()).get([identity])
-        return held[identity].memory if held else None
+    async def _state(self, identity: MemoryId) -> StoredMemory | None:
+        return (await (await self.loading.index()).get([identity])).get(identity)
 
     async def kept(self, memory: Memory) -> KeptMemory:
         """Return a memory with what it is in conflict with."""
@@ -277,7 +276,8 @@ class Lifecycle:
         decision = (await self.reader.on_events([known])).get(known)
         event = None if decision is None or isinstance(decision, Marker) else decision.event
         replaced = event.supersedes if isinstance(event, Remember) else ()
-        return await self._state(MemoryId(replaced[0])) if replaced else None
+        found = await self._state(MemoryId(replaced[0])) if replaced else None
+        return None if found is None else found.memory
 
     async def _corrected(self, memory: Memory, correction: Correction) -> Remember:
         """Return the event that corrects a memory; the one that did so already may come again."""

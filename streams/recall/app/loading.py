@@ -134,7 +134,7 @@ class ShownEntry(Record):
         return max(one.memory.last_seen_at for one in self.members)
 
 
-class SearchResult(Record):
+class ShownEntries(Record):
     """The entries, best first; of entries in conflict, the newer first.
 
     `found` memories were looked at; `beyond` of them are in entries beyond the limit. `unjudged`
@@ -183,7 +183,7 @@ class Loading:
         bounds = Bounds(settings.candidates_max, settings.pairs_max, settings.cache_entries)
         self._loader = Loader(judging, policy, bounds)
 
-    async def search(self, asked: SearchRequest) -> SearchResult:
+    async def search(self, asked: SearchRequest) -> ShownEntries:
         """Return the memories nearest to a query, with those of one fact in one entry."""
         weight = asked.lexical_weight
         wanted = ScopeSearch(
@@ -196,7 +196,7 @@ class Loading:
         )
         loaded = await self._loader.load(await self.index(), self._embedder, wanted)
         known = told(loaded.conflicts)
-        return SearchResult(
+        return ShownEntries(
             entries=tuple(_shown(entry, known) for entry in loaded.entries),
             found=loaded.found,
             beyond=loaded.beyond,
@@ -341,7 +341,7 @@ def thorough(settings: Settings) -> Settings:
     return settings.model_copy(update={"load": load})
 
 
-def hints(scope: ScopeName, result: SearchResult) -> list[Consolidate]:
+def hints(scope: ScopeName, result: ShownEntries) -> list[Consolidate]:
     """Return a proposal to the scope's owner for each entry of several memories.
 
     A proposal reports a search result and decides nothing. The same memories at the same versions

@@ -115,7 +115,7 @@ def diff(
 ) -> None:
     """Show how a replay's decisions differ from the log's."""
     source = where.source()
-    if (other is None) == (run is None) or (run is not None and source.embedded):
+    if (other is None) == (run is None):
         raise options.UsageError("name the STORE of a replay, or a --run of the cluster")
     differences = asyncio.run(_diff(source, _other(source, other, run)))
     if where.as_json:

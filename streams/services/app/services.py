@@ -18,6 +18,7 @@ from streams.extract.flow.extract import Maker, TurnResult
 from streams.extract.flow.extractor import Extractor
 from streams.extract.flow.knowledge import Knowledge, KnowledgeLimits
 from streams.extract.world.measured import MeasuredExtractor
+from streams.judges.language import load_ahead
 from streams.log.kafka import topics
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog
@@ -188,6 +189,7 @@ class Service:
                     sinks = await stack.enter_async_context(copies) if self._roles.writes else []
                     judged = wiring.judging(self._settings, SystemClock())
                     judging = await stack.enter_async_context(judged)
+                    load_ahead()
                     processes += self._processes(policy, embedder, index, log, sinks, judging)
             if maker is not None:
                 processes.append(self._extractor(maker, index, log))

@@ -1,15 +1,13 @@
 """The status of a service: liveness, what it waits for, and its lag."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from streams.log.kafka.subscribe import Subscription
 from streams.log.partitions import Partitions
 from streams.model.ports.log import Process
+from streams.services.world.health import without_answer
 from streams.store.world.metrics import Metrics
-
-_PROBE_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -54,20 +52,7 @@ class ServiceStatus:
                     missing[f"{topic}/{partition}"] = held.waits_for
             if not consumer.partitions.joined:
                 missing[topic] = "its partitions"
-        return missing or await self._silent()
-
-    async def _silent(self) -> Mapping[str, str]:
-        """Return which of the servers do not answer now."""
-        silent: dict[str, str] = {}
-        for name, ask in self.servers.items():
-            try:
-                async with asyncio.timeout(_PROBE_SECONDS):
-                    await ask()
-            except TimeoutError:
-                silent[name] = f"no answer in {_PROBE_SECONDS:.0f} s"
-            except Exception as error:  # noqa: BLE001 - any error counts as no answer
-                silent[name] = str(error)
-        return silent
+        return missing or await without_answer(self.servers)
 
     def collect(self) -> None:
         """Update the gauges."""

@@ -19,6 +19,23 @@ WaitsFor: TypeAlias = Callable[[], Awaitable[Mapping[str, str]]]
 """Returns what keeps a process from being ready, by part."""
 
 _WATCH_SECONDS = 10.0
+_PROBE_SECONDS = 2.0
+
+
+async def without_answer(
+    servers: Mapping[str, Callable[[], Awaitable[object]]],
+) -> Mapping[str, str]:
+    """Ask each server once; return why those that do not answer in time give no answer."""
+    silent: dict[str, str] = {}
+    for name, ask in servers.items():
+        try:
+            async with asyncio.timeout(_PROBE_SECONDS):
+                await ask()
+        except TimeoutError:
+            silent[name] = f"no answer in {_PROBE_SECONDS:.0f} s"
+        except Exception as error:  # noqa: BLE001 - any error counts as no answer
+            silent[name] = str(error)
+    return silent
 
 
 @asynccontextmanager

@@ -244,13 +244,8 @@ class StoreReader:
                     stated[effect.memory.id, effect.memory.version] = effect.memory
         return stated
 
-    async def memory(self, identity: MemoryId) -> Memory | None:
-        """Return the newest state of a memory; None if there is no such memory."""
-        stored = await self.stored(identity)
-        return None if stored is None else stored.memory
-
     async def stored(self, identity: MemoryId) -> StoredMemory | None:
-        """Return the newest state of a memory as a store holds it, as `memory` does."""
+        """Return the newest state of a memory; None if there is no such memory."""
         state: StoredMemory | None = None
         for record in await self._of_memories([identity]):
             for effect in effects(read_decision(record)):

@@ -28,8 +28,8 @@ from tests.connected.consolidate.test_consolidation import ORDER, SET, TWO, writ
 from tests.fakes.judges import ScriptedVerifier
 from tests.standin.llm import Asked as Question
 from tests.standin.llm import LlmServer, Reply, opinion
-from tests.support.models import default_embedder
-from tests.support.stores import decisions
+from tests.support.encoding.models import default_embedder
+from tests.support.stage.stores import decisions
 
 KEPT = Path(__file__).parents[3] / "examples" / "load" / "crowded.jsonl"
 SEVEN = [json.loads(line)["text"] for line in KEPT.read_text(encoding="utf-8").splitlines()]

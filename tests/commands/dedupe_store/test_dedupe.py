@@ -11,7 +11,7 @@ import pytest
 from qdrant_client import QdrantClient, models
 
 from tests.commands.conftest import Memsieve
-from tests.support.qdrant import rest_client
+from tests.support.servers.qdrant_clients import rest_client
 
 COFFEE, AGAIN = "Ana likes coffee in the morning.", "In the morning, Ana likes coffee."
 MORE = "Ana likes coffee in the morning. She takes it without sugar."

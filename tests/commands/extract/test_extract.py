@@ -11,10 +11,10 @@ from schemas.codec import DEAD_LETTER, EVENT
 from schemas.events import Remember
 from schemas.outcomes import DeadLetter
 from tests.commands.conftest import Memsieve, start
+from tests.standin.answers import DECLINED, taken
 from tests.standin.llm import Asked, LlmServer, Reply, Script, in_turn, said
-from tests.support.answers import DECLINED, taken
-from tests.support.documents import PENDING
-from tests.support.waiting import wait_until
+from tests.support.machine.waiting import wait_until
+from tests.support.stage.documents import PENDING
 
 HATCH = "The hatch is rusted shut and will not budge however hard you pull."
 DOG = "Somewhere below you a dog begins to bark, and it does not stop."

@@ -28,7 +28,7 @@ from streams.store.app import wiring
 from streams.store.app.setting_groups import EmbedderSettings, EndpointSettings
 from tests.commands.conftest import Memsieve
 from tests.standin.llm import LlmServer, Reply, embedding, embeddings, in_turn
-from tests.support.models import default_embedder, models_dir
+from tests.support.encoding.models import default_embedder, models_dir
 
 BARS = "Trap door bars when descending from the living room to the cellar."
 AGAIN = "Trap door bars when descending from the living room into the cellar."

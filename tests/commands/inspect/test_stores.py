@@ -14,7 +14,7 @@ from streams.store.app.reading import LogTarget
 from streams.store.app.requests import open_client
 from tests.builders import event
 from tests.commands.conftest import SHALLOW, Memsieve, start, write_events
-from tests.support.stores import quiet
+from tests.support.stage.stores import quiet
 
 COFFEE = (
     "Ana orders a flat white.",

@@ -12,7 +12,7 @@ from streams.embedding import HASHING
 from streams.lab.app.trying import PRESETS
 from tests.commands.conftest import COMMAND, Memsieve, Result
 from tests.commands.lab.test_evaluate import write
-from tests.support.terminal import Terminal
+from tests.support.machine.terminal import Terminal
 
 ROWS = (
     ("2026-03-01 09:00", "ana", "Ana keeps her spare key under the blue flower pot."),

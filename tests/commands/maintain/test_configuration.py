@@ -12,10 +12,10 @@ from pydantic import SecretStr
 from streams.main.command_line import EXIT_CODES
 from streams.store.app.settings import Settings, listing
 from tests.commands.conftest import Memsieve, start_holding, write_events
-from tests.support.kafka import free_port
-from tests.support.models import models_dir
-from tests.support.read_only import read_only
-from tests.support.waiting import wait_until
+from tests.support.encoding.models import models_dir
+from tests.support.machine.read_only import read_only
+from tests.support.machine.waiting import wait_until
+from tests.support.servers.kafka import free_port
 
 
 @pytest.mark.covers("B108")

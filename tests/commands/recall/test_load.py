@@ -12,7 +12,7 @@ from schemas.decisions import Change, Reason
 from schemas.events import Consolidate
 from tests.commands.conftest import Memsieve, write_events
 from tests.standin.llm import Asked, LlmServer, Reply, opinion, worded
-from tests.support.stores import decisions, run
+from tests.support.stage.stores import decisions, run
 
 CROWDED = Path("examples/load/crowded.jsonl").absolute()
 TEXTS = [json.loads(line)["text"] for line in CROWDED.read_text("utf-8").splitlines()]

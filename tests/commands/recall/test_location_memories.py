@@ -15,7 +15,7 @@ import pytest
 from schemas.decisions import Reinforce
 from streams.store.app import policies
 from tests.commands.conftest import Memsieve, start
-from tests.support.stores import decisions
+from tests.support.stage.stores import decisions
 
 WORLD = "zork"
 TRAP_DOOR = "Trap door bars after descending."

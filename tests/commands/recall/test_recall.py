@@ -17,8 +17,8 @@ from streams.recall.app.recalling import RecallRequest, recalling
 from streams.store.app import settings
 from streams.store.app.reading import LogTarget
 from tests.commands.conftest import Memsieve, write_events
-from tests.support.models import models_dir
-from tests.support.stores import decisions, run
+from tests.support.encoding.models import models_dir
+from tests.support.stage.stores import decisions, run
 
 STAIR = "The ninth stair of the lighthouse breaks under a heavy load."
 LAMP = "Whale oil from the shed keeps the lamp burning until dawn."

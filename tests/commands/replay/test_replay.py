@@ -12,7 +12,7 @@ import pytest
 
 import streams
 from tests.commands.conftest import SHALLOW, Memsieve, start, write_events
-from tests.support.waiting import wait_until
+from tests.support.machine.waiting import wait_until
 
 EXAMPLES = [
     Path(__file__).parents[3] / "examples" / name
@@ -190,6 +190,7 @@ def _decided(store: Path) -> int:
         (("rematerialise", "--to", "5"), "--to is for --sqlite and --jsonl"),
         (("diff",), "name the STORE of a replay"),
         (("diff", "nowhere"), "holds no store"),
+        (("diff", "--run", "two"), "kafka.bootstrap is not set: name a broker with --kafka"),
     ],
 )
 def test_what_cannot_be_done_is_refused(

@@ -8,7 +8,7 @@ import pytest
 
 from streams.store.world.store_directory import StoreDirectory
 from tests.commands.conftest import COMMAND, Memsieve, Result, write_events
-from tests.support.terminal import Terminal
+from tests.support.machine.terminal import Terminal
 
 POLICY = """
 name = "asking"

@@ -12,7 +12,7 @@ import pytest
 from streams.embedding import DEFAULT_MODEL, HASHING
 from tests.commands.conftest import Memsieve, write_events
 from tests.standin.llm import LlmServer, Reply, embedding
-from tests.support.models import default_embedder
+from tests.support.encoding.models import default_embedder
 
 NEAR = ("Ana likes coffee in the morning.", "In the morning, Ana likes coffee.")
 TEXTS = (*NEAR, "Bo works in Lisbon.")

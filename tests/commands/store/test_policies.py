@@ -12,7 +12,7 @@ from streams.model.policy import ANY_MODEL, Policy, Rules, overlaid, parse
 from streams.store.app import policies
 from streams.store.core.toml import as_toml
 from tests.commands.conftest import Memsieve, write_events
-from tests.support.stores import decisions
+from tests.support.stage.stores import decisions
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 ZORK = policies.text("zork-semantic")

@@ -29,7 +29,7 @@ from tests.commands.conftest import (
     start_holding,
     write_events,
 )
-from tests.support.waiting import wait_until
+from tests.support.machine.waiting import wait_until
 
 TEXTS = ("Ana likes tea.", "Bo works in Lisbon.", "The printer is out of toner.")
 EXAMPLE = Path("examples/trap-door.jsonl").absolute()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands.conftest import Memsieve
-from tests.support.otlp import Collector
+from tests.support.servers.otlp import Collector
 
 EVENTS = Path(__file__).parents[3] / "examples" / "trap-door.jsonl"
 

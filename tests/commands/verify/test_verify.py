@@ -40,8 +40,8 @@ from streams.verify.core.copies import HeldMemory
 from tests.builders import event, policy
 from tests.commands.conftest import Memsieve, start_holding, write_events
 from tests.simulation.schedule import Schedule
-from tests.support.stores import run
-from tests.support.waiting import wait_until
+from tests.support.machine.waiting import wait_until
+from tests.support.stage.stores import run
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = [ROOT / "examples" / f"{name}.jsonl" for name in ("coffee", "team", "trap-door")]

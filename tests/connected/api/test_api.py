@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from tests.standin.process import StandIn
-from tests.support.models import models_dir
-from tests.support.services import Installation, Running, over_rest
-from tests.support.waiting import wait_until
+from tests.support.encoding.models import models_dir
+from tests.support.machine.waiting import wait_until
+from tests.support.servers.services import Installation, Running, over_rest
 
 CROWDED = [
     json.loads(line)

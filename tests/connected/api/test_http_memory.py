@@ -27,7 +27,7 @@ from memsieve import (
     NotFound,
     ServerError,
 )
-from tests.support.http_api import api
+from tests.support.servers.http_api import api
 
 ANA, BEN = "acme/ana", "zeta/ben"
 ROME, OSLO, TEA = "Ana lives in Rome.", "Her home is Oslo by now.", "Ana likes tea."

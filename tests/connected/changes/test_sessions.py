@@ -6,8 +6,8 @@ import pytest
 
 from schemas.base import ScopeName
 from tests.connected.reviews.test_reviews import publish
-from tests.support.services import Installation
-from tests.support.waiting import wait_until
+from tests.support.machine.waiting import wait_until
+from tests.support.servers.services import Installation
 
 CELLAR = ScopeName("game/5")
 

@@ -12,8 +12,8 @@ from streams.model.scope import partition_of
 from tests.commands.changes.test_undo import BEES, HIVES, POLICY
 from tests.connected.forget.test_forgetting import published
 from tests.connected.reviews.test_reviews import publish
-from tests.support.services import Installation
-from tests.support.waiting import wait_until
+from tests.support.machine.waiting import wait_until
+from tests.support.servers.services import Installation
 
 PARTITIONS = 3
 ANA = ScopeName("acme/ana")

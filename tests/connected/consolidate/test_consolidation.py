@@ -9,8 +9,8 @@ import pytest
 from schemas.topics import EVENTS
 from streams.log.kafka.log import KafkaLog
 from tests.connected.services.test_services import log_of, on_qdrant
-from tests.support.services import Installation
-from tests.support.waiting import wait_until
+from tests.support.machine.waiting import wait_until
+from tests.support.servers.services import Installation
 
 ORDER = (
     "Ana usually orders a flat white.",

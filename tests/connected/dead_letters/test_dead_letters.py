@@ -13,8 +13,8 @@ from streams.log.kafka.log import KafkaLog
 from streams.model.ports.log import LogRecord, OutgoingRecord
 from streams.model.scope import partition_of
 from tests.builders import event
-from tests.support.services import Installation
-from tests.support.waiting import wait_until
+from tests.support.machine.waiting import wait_until
+from tests.support.servers.services import Installation
 
 PARTITIONS = 3
 SCOPE = ScopeName("acme/ana")

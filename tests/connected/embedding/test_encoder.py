@@ -23,8 +23,8 @@ from streams.embedding.install import GRAPH_WEIGHTS, MANIFEST, Origins, install,
 from streams.embedding.tokens import PaddingTokenizer, is_truncated, readable
 from streams.model.embedding import TextVector, Vector
 from streams.model.ports.failures import NoModel
-from tests.support.models import OFFICIAL, default_embedder, models_dir, with_its_weights
-from tests.support.texts import varied_texts
+from tests.support.encoding.models import OFFICIAL, default_embedder, models_dir, with_its_weights
+from tests.support.encoding.texts import varied_texts
 
 SHORT = varied_texts(48)
 HUGE = "all work and no play makes a dull memory " * 125_000

@@ -12,7 +12,7 @@ from streams.embedding.openai_compatible import (
 from streams.model.embedding import similarity
 from streams.model.ports.failures import NoServer, Unreachable
 from tests.fakes.clock import StandingClock
-from tests.support.llama import KEY, Llama, llama
+from tests.support.servers.llama import KEY, Llama, llama
 
 TEXTS = ("Ana likes tea.", "Ana loves drinking tea.", "The boat sank in the harbour.")
 

@@ -17,8 +17,8 @@ from streams.embedding.fastembed_text import FastembedEmbedder
 from streams.embedding.install import GRAPH, MANIFEST, WEIGHTS, Origins, install, verify
 from streams.model.embedding import TextVector, Vector, similarity
 from streams.model.ports.failures import NoModel
-from tests.support.minilm_reference import Reference
-from tests.support.models import (
+from tests.support.encoding.minilm_reference import Reference
+from tests.support.encoding.models import (
     OFFICIAL,
     default_embedder,
     models_dir,

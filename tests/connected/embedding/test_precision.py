@@ -20,9 +20,9 @@ from streams.model.ports.failures import NoModel
 from streams.store.app import policies, wiring
 from streams.store.app.setting_groups import EmbedderSettings
 from streams.store.app.settings import InvalidSettings
-from tests.support.bf16_models import fast_embedder, has_bf16
-from tests.support.models import default_embedder, models_dir
-from tests.support.texts import varied_texts
+from tests.support.encoding.bf16_models import fast_embedder, has_bf16
+from tests.support.encoding.models import default_embedder, models_dir
+from tests.support.encoding.texts import varied_texts
 
 TEXTS = varied_texts(320)
 ROOT = Path(__file__).parents[3]

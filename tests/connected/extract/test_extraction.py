@@ -16,7 +16,7 @@ from streams.extract.world.extracting import LlmExtractor
 from streams.judges.chat import Chat, Endpoint
 from tests.builders import memory, turn
 from tests.fakes.clock import StandingClock
-from tests.support.llama import KEY, Llama, llama
+from tests.support.servers.llama import KEY, Llama, llama
 
 TURN = turn(("model", "take oar"), ("world", "The oar is nailed to the bench."), turn_id="t-9")
 KNOWN = KnownMemory.of(memory("The oar is under the bench."))

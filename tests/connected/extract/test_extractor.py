@@ -17,8 +17,8 @@ from streams.model.scope import partition_of
 from tests.builders import later, turn
 from tests.connected.services.test_services import log_of
 from tests.standin.llm import Asked, LlmServer, Reply, said
-from tests.support.services import Installation, over_rest
-from tests.support.waiting import wait_until
+from tests.support.machine.waiting import wait_until
+from tests.support.servers.services import Installation, over_rest
 
 PARTITIONS = 3
 SCOPES = ("acme/ana", "acme/bo", "acme/cy")

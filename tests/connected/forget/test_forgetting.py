@@ -16,11 +16,11 @@ from streams.log.kafka.log import KafkaLog
 from streams.model.ports.log import OutgoingRecord
 from tests.builders import event, later
 from tests.commands.forget.test_forget import MEETING, TEA, VAULT, WORD, files_with
-from tests.support.brokers import required
-from tests.support.kafka import NativeKafka
-from tests.support.kafka_topics import administered
-from tests.support.services import Installation
-from tests.support.waiting import wait_until
+from tests.support.machine.waiting import wait_until
+from tests.support.servers.brokers import required
+from tests.support.servers.kafka import NativeKafka
+from tests.support.servers.kafka_topics import administered
+from tests.support.servers.services import Installation
 
 SCOPE = ScopeName("acme/ana")
 KEY = "a secret of more than 32 characters, for tests"

@@ -22,9 +22,9 @@ from streams.model.ports.failures import Fatal, NoServer, NoStore, Transient, Un
 from streams.model.ports.index import UNFOLLOWED, IndexLevel, PartitionLevel, Query
 from tests.builders import DIMENSION, MODEL, identity, stored, unit
 from tests.standin.process import StandIn
-from tests.support.kafka import free_port
-from tests.support.qdrant import rest_client
-from tests.support.services import Installation, over_rest
+from tests.support.servers.kafka import free_port
+from tests.support.servers.qdrant_clients import rest_client
+from tests.support.servers.services import Installation, over_rest
 
 NAME = collection_name("test", MODEL, DIMENSION)
 OTHER = f"{NAME}.2"

@@ -6,7 +6,7 @@ so what is not equal stays apart, and what is equal is still found.
 
 import pytest
 
-from tests.support.documents import are_apart, is_one
+from tests.support.stage.documents import are_apart, is_one
 
 GERMAN = (
     (

@@ -20,7 +20,7 @@ from streams.model.ports.models import NoAnswer, WordingRequest
 from streams.model.verdict import Opinion, Pair
 from tests.builders import START, event, later, memory
 from tests.fakes.clock import StandingClock
-from tests.support.llama import CONTEXT_TOKENS, KEY, Llama, llama
+from tests.support.servers.llama import CONTEXT_TOKENS, KEY, Llama, llama
 
 ANA = ScopeName("acme/ana")
 VERDICTS = set(Verdict) - {Verdict.UNSURE}

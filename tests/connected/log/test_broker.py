@@ -8,9 +8,9 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from tests.support.brokers import required
-from tests.support.kafka import BrokerFailed, NativeKafka
-from tests.support.waiting import wait_until
+from tests.support.machine.waiting import wait_until
+from tests.support.servers.brokers import required
+from tests.support.servers.kafka import BrokerFailed, NativeKafka
 
 ROOT = Path(__file__).parents[3]
 
@@ -76,7 +76,16 @@ def test_without_a_broker_tests_are_skipped_but_not_in_ci(
 ) -> None:
     (tmp_path / "test_it.py").write_text(ASKS_FOR_BROKERS, encoding="utf-8")
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "tests.support.brokers", tmp_path],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-rs",
+            "-p",
+            "tests.support.servers.brokers",
+            tmp_path,
+        ],
         cwd=ROOT,
         env={"PATH": str(tmp_path), "CI": ci},
         capture_output=True,

@@ -27,9 +27,9 @@ from streams.log.kafka.connection import Connection, Mechanism
 from streams.log.kafka.log import REQUEST_BYTES_MAX, KafkaLog
 from streams.model.ports.failures import Fatal, NoServer, Unreachable
 from streams.model.ports.log import CommittedOffset, Log, LogRecord, OutgoingRecord
-from tests.support.brokers import required
-from tests.support.kafka import NativeKafka
-from tests.support.kafka_topics import administered, make_topics
+from tests.support.servers.brokers import required
+from tests.support.servers.kafka import NativeKafka
+from tests.support.servers.kafka_topics import administered, make_topics
 
 Answer = TypeVar("Answer")
 

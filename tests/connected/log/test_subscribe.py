@@ -14,8 +14,8 @@ from streams.log.kafka.log import KafkaLog
 from streams.log.kafka.subscribe import Membership, Subscription
 from streams.model.ports.failures import Unreachable
 from streams.model.ports.log import CommittedOffset, LogRecord, OutgoingRecord
-from tests.support.kafka import free_port
-from tests.support.kafka_topics import make_topics
+from tests.support.servers.kafka import free_port
+from tests.support.servers.kafka_topics import make_topics
 
 TOPIC, OTHER, GROUP = "events", "other", "group"
 PARTITIONS = 3

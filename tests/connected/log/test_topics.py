@@ -13,7 +13,7 @@ from streams.log.kafka import topics
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import REQUEST_BYTES_MAX
 from streams.model.ports.failures import Fatal, NoStore, Unreachable
-from tests.support.kafka_topics import administered
+from tests.support.servers.kafka_topics import administered
 
 NAMES = [topic.name for topic in TOPICS]
 A_MONTH = str(30 * 24 * 60 * 60 * 1_000)

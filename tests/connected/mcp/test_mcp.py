@@ -21,7 +21,7 @@ from mcp_types import CallToolResult, TextContent
 from streams.embedding import HASHING
 from streams.mcp.app.tools import TOOLS
 from streams.store.world.extras import how_to_install
-from tests.support.services import COMMAND, Installation
+from tests.support.servers.services import COMMAND, Installation
 
 ANA, BEN = "acme/ana", "zeta/ben"
 LYON, PARIS, TEA = "Ana lives in Lyon.", "Ana lives in Paris.", "Ben likes tea."

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.services import Installation
-from tests.support.waiting import wait_until
+from tests.support.machine.waiting import wait_until
+from tests.support.servers.services import Installation
 
 EXAMPLE = Path("examples/lighthouse.md").absolute()
 

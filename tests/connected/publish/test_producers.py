@@ -21,8 +21,8 @@ from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog
 from streams.model.ports.log import LogRecord
 from streams.model.scope import partition_of
-from tests.support.brokers import required
-from tests.support.kafka import jars
+from tests.support.servers.brokers import required
+from tests.support.servers.kafka import jars
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples" / "producers"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.services import Installation
-from tests.support.stores import run
-from tests.support.waiting import wait_until
+from tests.support.machine.waiting import wait_until
+from tests.support.servers.services import Installation
+from tests.support.stage.stores import run
 
 EXAMPLE = Path("examples/trap-door.jsonl").absolute()
 

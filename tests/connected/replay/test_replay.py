@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.connected.services.test_services import facts, on_qdrant, settled, write_events
-from tests.support.services import COMMAND, Installation
-from tests.support.waiting import wait_until
+from tests.support.machine.waiting import wait_until
+from tests.support.servers.services import COMMAND, Installation
 
 DEFAULT = Path(__file__).parents[3] / "streams" / "store" / "policies" / "default.toml"
 

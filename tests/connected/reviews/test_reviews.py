@@ -15,8 +15,8 @@ from streams.model.ports.log import OutgoingRecord
 from streams.model.scope import partition_of
 from tests.builders import event, later
 from tests.commands.reviews.test_reviews import BEES, GOATS, HIVES, POLICY, SHEEP
-from tests.support.services import Installation
-from tests.support.waiting import wait_until
+from tests.support.machine.waiting import wait_until
+from tests.support.servers.services import Installation
 
 PARTITIONS = 3
 ANA, BO = ScopeName("acme/ana"), ScopeName("acme/bo")

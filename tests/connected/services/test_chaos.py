@@ -7,7 +7,7 @@ import pytest
 
 from tests.chaos.run import Options, Run, Servers
 from tests.standin.process import StandIn
-from tests.support.kafka import NativeKafka
+from tests.support.servers.kafka import NativeKafka
 
 TROUBLE = {
     *("kill deduplicator", "kill writer", "stop deduplicator", "stop writer"),

@@ -20,9 +20,9 @@ from tests.chaos.cluster import settled, whole
 from tests.chaos.fleet import Fleet
 from tests.chaos.outcome import Sorted, alone, duplicated, kinds, otherwise, sort
 from tests.chaos.stream import SECRET, Stream
-from tests.support import services
-from tests.support.models import default_embedder
-from tests.support.services import Installation, over_rest
+from tests.support.encoding.models import default_embedder
+from tests.support.servers import services
+from tests.support.servers.services import Installation, over_rest
 
 PARTITIONS = 3
 EVENTS_COUNT = 240

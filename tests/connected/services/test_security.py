@@ -19,10 +19,17 @@ from streams.model.ports.log import OutgoingRecord
 from streams.model.scope import partition_of
 from tests.builders import event, turn
 from tests.connected.api.test_api import ask, tokens
-from tests.support.brokers import required
-from tests.support.secured_kafka import PASSWORD, Access, Authority, SecuredKafka, forbid, permit
-from tests.support.services import Installation
-from tests.support.waiting import wait_until
+from tests.support.machine.waiting import wait_until
+from tests.support.servers.brokers import required
+from tests.support.servers.secured_kafka import (
+    PASSWORD,
+    Access,
+    Authority,
+    SecuredKafka,
+    forbid,
+    permit,
+)
+from tests.support.servers.services import Installation
 
 PARTITIONS = 2
 SCOPE = ScopeName("acme/ana")

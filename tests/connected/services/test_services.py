@@ -26,12 +26,12 @@ from streams.stage.flow.decisions import FENCE_HEADER
 from streams.stage.flow.incoming import FORWARDED_HEADER
 from tests.builders import event
 from tests.standin.process import StandIn
-from tests.support.kafka import NativeKafka, free_port
-from tests.support.kafka_topics import administered
-from tests.support.qdrant import rest_client
-from tests.support.services import Installation, Running, over_rest
-from tests.support.stores import run
-from tests.support.waiting import wait_until
+from tests.support.machine.waiting import wait_until
+from tests.support.servers.kafka import NativeKafka, free_port
+from tests.support.servers.kafka_topics import administered
+from tests.support.servers.qdrant_clients import rest_client
+from tests.support.servers.services import Installation, Running, over_rest
+from tests.support.stage.stores import run
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = [ROOT / "examples" / name for name in ("coffee.jsonl", "team.jsonl", "trap-door.jsonl")]

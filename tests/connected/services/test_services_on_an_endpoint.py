@@ -7,8 +7,8 @@ import pytest
 
 from tests.commands.conftest import write_events
 from tests.standin.llm import Asked, LlmServer, Reply, embeddings
-from tests.support.services import Installation
-from tests.support.waiting import wait_until
+from tests.support.machine.waiting import wait_until
+from tests.support.servers.services import Installation
 
 TEXTS = ["Ana likes tea.", "Bo works in Lisbon.", "The printer is out of toner."]
 

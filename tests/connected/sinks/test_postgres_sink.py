@@ -35,8 +35,8 @@ from streams.stage.core.ledger import fold
 from streams.stage.flow.decisions import DecisionsReader, decision_record, fence_record
 from tests.builders import START, at_cosine, identity, later, memory, worded
 from tests.fakes.embedder import FakeEmbedder
-from tests.support import stores
-from tests.support.models import models_dir
+from tests.support.encoding.models import models_dir
+from tests.support.stage import stores
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "postgres_sink"

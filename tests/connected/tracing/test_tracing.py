@@ -13,9 +13,9 @@ from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog
 from streams.model.ports.log import LogRecord
 from tests.builders import event
-from tests.support.otlp import Collector, Sent
-from tests.support.services import Installation, over_rest
-from tests.support.waiting import wait_until
+from tests.support.machine.waiting import wait_until
+from tests.support.servers.otlp import Collector, Sent
+from tests.support.servers.services import Installation, over_rest
 
 TURNS = Path(__file__).parents[3] / "examples" / "lighthouse-turns.jsonl"
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"

@@ -19,9 +19,9 @@ from streams.stage.core.decide import recognise
 from streams.stage.flow.decisions import FENCE_HEADER, decision_record
 from tests.builders import event, memory, policy
 from tests.connected.services.test_services import EXAMPLES, log_of, on_qdrant, settled
-from tests.support.qdrant import rest_client
-from tests.support.services import Installation
-from tests.support.waiting import wait_until
+from tests.support.machine.waiting import wait_until
+from tests.support.servers.qdrant_clients import rest_client
+from tests.support.servers.services import Installation
 
 ASTRAY = event("Ana keeps bees.", event_id="astray")
 PARTITIONS = 2

@@ -22,7 +22,7 @@ from playwright.async_api import (
 
 from schemas.events import Answer, Undo
 from streams.services.world.serving import serving as on_a_port
-from tests.support.web import HOSTILE, World, serving
+from tests.support.servers.web import HOSTILE, World, serving
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.asking import asking
-from tests.support.models import models_dir
-from tests.support.services import Installation, Running, over_rest
-from tests.support.waiting import wait_until
-from tests.support.web import REVIEW, csrf_of, said_by
+from tests.support.encoding.models import models_dir
+from tests.support.machine.waiting import wait_until
+from tests.support.servers.services import Installation, Running, over_rest
+from tests.support.servers.web import REVIEW, csrf_of, said_by
+from tests.support.stage.asking import asking
 
 EVENTS = (
     '{"event_id": "1", "scope": "acme/ana", "occurred_at": "2026-03-01T09:00:00Z", "text": "The garden has red roses."}\n'

@@ -34,7 +34,7 @@ from streams.text.reading import TextAnalyzer
 from tests.builders import at_cosine, event, identity, memory, unit
 from tests.fakes.clock import StandingClock
 from tests.fakes.embedder import FakeEmbedder
-from tests.support.deciding import lexicon
+from tests.support.stage.deciding import lexicon
 
 if TYPE_CHECKING:
     from streams.model.ports.log import OutgoingRecord

@@ -28,7 +28,7 @@ from streams.store.app.reading import LogTarget, opened, records
 from streams.store.app.settings import Settings
 from streams.store.world.metrics import ApiMetrics
 from tests.builders import event
-from tests.support.asking import asking
+from tests.support.stage.asking import asking
 
 SOONER, LATER = "2026-03-03T00:00:00Z", "2026-03-04T00:00:00Z"
 ANA, BEN = "acme/ana", "zeta/ben"

@@ -29,8 +29,8 @@ from tests.builders import at_cosine, event, later, policy, unit
 from tests.fakes.clock import StandingClock
 from tests.fakes.judges import ScriptedVerifier, ScriptedWording
 from tests.fakes.sentences import SentenceEmbedder
-from tests.support.bench import Bench, OfBench, is_healthy
-from tests.support.deciding import lexicon
+from tests.support.stage.bench import Bench, OfBench, is_healthy
+from tests.support.stage.deciding import lexicon
 
 APART = policy(enabled=False)
 AUTHOR = "consolidation"

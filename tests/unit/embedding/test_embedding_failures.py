@@ -15,8 +15,8 @@ from streams.store.app.processes import RunTally, embedded
 from streams.store.app.reading import LogTarget, reading
 from streams.store.world.files import FileSource
 from tests.builders import START
-from tests.support.models import default_embedder
-from tests.support.stores import decisions
+from tests.support.encoding.models import default_embedder
+from tests.support.stage.stores import decisions
 
 pytestmark = pytest.mark.process
 

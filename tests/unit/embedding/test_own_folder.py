@@ -14,7 +14,7 @@ from streams.model.policy import InvalidPolicy, parse
 from streams.model.ports.failures import NoModel
 from streams.store.app import policies, wiring
 from streams.store.app.settings import load
-from tests.support.models import default_embedder, models_dir
+from tests.support.encoding.models import default_embedder, models_dir
 
 pytestmark = pytest.mark.process
 

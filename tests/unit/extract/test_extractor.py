@@ -27,10 +27,10 @@ from streams.model.ports.log import CommittedOffset, LogRecord, OutgoingRecord
 from streams.stage.flow.incoming import FORWARDED_HEADER
 from tests.builders import event, later, policy, turn, unit
 from tests.fakes.clock import StandingClock
+from tests.standin.answers import DECLINED, taken
 from tests.standin.llm import Asked, LlmServer, Reply, Script, in_turn, said
-from tests.support.answers import DECLINED, taken
-from tests.support.bench import Bench
-from tests.support.deciding import lexicon
+from tests.support.stage.bench import Bench
+from tests.support.stage.deciding import lexicon
 
 HATCH = "The hatch is rusted shut."
 DOG = "A dog barks below."

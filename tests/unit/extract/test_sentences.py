@@ -13,7 +13,7 @@ from streams.extract.core.stating import only_names
 from streams.extract.core.triggers import Trigger, TriggerRules
 from streams.extract.core.window import Window
 from tests.builders import START, turn
-from tests.support.deciding import lexicon
+from tests.support.stage.deciding import lexicon
 
 PIER = {"id": 4, "name": "Pier"}
 SHED = {"id": 5, "name": "Shed"}

@@ -37,7 +37,7 @@ from streams.verify.app.copies import IndexCopy
 from tests.builders import at_cosine, event, later, policy, unit
 from tests.fakes.judges import ScriptedVerifier
 from tests.fakes.sentences import SentenceEmbedder
-from tests.support.bench import Bench, evidence_of, made
+from tests.support.stage.bench import Bench, evidence_of, made
 
 COFFEE = "Ana likes coffee."
 OAT = "Ana takes oat milk in coffee."

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from benchmarks.gate import MEASURES
-from benchmarks.measuring import RESULTS
-from benchmarks.vectors import random_units
+from benchmarks.harness.measuring import RESULTS
+from benchmarks.harness.vectors import random_units
 from schemas.base import ScopeName
 from streams.index.exact import ExactIndex
 from streams.memories_md.core.editing import add_entry, replace_text
@@ -25,8 +25,8 @@ from streams.memories_md.core.rendering import render
 from streams.memories_md.world.file import MemoriesFile
 from streams.model.ports.index import Query
 from tests.builders import event, identity, stored
-from tests.support.deciding import World
-from tests.support.models import default_embedder
+from tests.support.encoding.models import default_embedder
+from tests.support.stage.deciding import World
 
 AT_100_EPISODES = 100_000
 """Bytes: as large as the document expects a Memories.md to be by then, at least."""

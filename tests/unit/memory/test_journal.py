@@ -13,8 +13,8 @@ from streams.memory.app.journal import ActionResult, Journal, journal
 from streams.store.app import settings
 from tests.commands.extract.test_extract import remembered
 from tests.standin.llm import LlmServer, Reply, in_turn, said
-from tests.support.models import models_dir
-from tests.support.stores import decisions
+from tests.support.encoding.models import models_dir
+from tests.support.stage.stores import decisions
 
 pytestmark = pytest.mark.process
 

@@ -15,7 +15,7 @@ from streams.store.app.client import Response, is_again
 from streams.store.app.cluster_client import NO_WAITING, ClusterClient, Waiting
 from streams.store.app.reading import StoreReader
 from tests.builders import event, later, policy, unit
-from tests.support.bench import Bench
+from tests.support.stage.bench import Bench
 
 COFFEE, CHESS = "Ana likes coffee.", "Ben plays chess."
 FIRST, SECOND = event(COFFEE, event_id="first"), event(CHESS, event_id="second")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from schemas.decisions import Band, Insert, Merge, Reason, Reinforce, Replace
 from schemas.events import Remember
 from tests.builders import at_cosine, event, later, unit
-from tests.support.deciding import World
+from tests.support.stage.deciding import World
 
 DAY_H = 24
 TEA = "Ana drinks green tea at breakfast."

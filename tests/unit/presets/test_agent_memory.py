@@ -13,7 +13,7 @@ from streams.model.verdict import Pair
 from streams.store.app import policies
 from tests.builders import at_cosine, event, later, unit
 from tests.fakes.judges import Said
-from tests.support.deciding import World, always
+from tests.support.stage.deciding import World, always
 
 USUALLY = "User likes coffee, flat white usually."
 FAVOURITE = "They are a coffee enthusiast, favourite coffee is flatwhite."

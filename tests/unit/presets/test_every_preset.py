@@ -15,7 +15,7 @@ from streams.model.verdict import Pair
 from streams.store.app import policies
 from tests.builders import at_cosine, event, later, unit
 from tests.fakes.judges import Said
-from tests.support.deciding import World
+from tests.support.stage.deciding import World
 
 PRESETS = policies.names()
 MODELS = {"default-hashing": HASHING, "keep-both": ANY_MODEL}

@@ -14,7 +14,7 @@ from streams.model.verdict import Pair
 from streams.store.app import policies
 from tests.builders import at_cosine, event, later, unit
 from tests.fakes.judges import Said
-from tests.support.deciding import Verdicts, World, always
+from tests.support.stage.deciding import Verdicts, World, always
 
 HOUSE, ELSEWHERE = "zork/15", "zork/23"
 FIXED = "Taking the window fails because the house holds the frame."

@@ -13,7 +13,7 @@ from streams.model.ports.failures import Transient, Unreachable
 from streams.model.ports.index import Query
 from streams.model.ports.models import NoAnswer
 from tests.builders import at_cosine, event, later, unit
-from tests.support.deciding import Wordings, World
+from tests.support.stage.deciding import Wordings, World
 
 RABBIT = "Alice has a grey rabbit."
 PAWS = "Alice has a rabbit with white paws."

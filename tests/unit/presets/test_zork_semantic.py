@@ -13,7 +13,7 @@ from schemas.decisions import Band, Insert, Reason, Reinforce, Replace
 from schemas.events import Remember
 from schemas.memories import Standing, Turns
 from tests.builders import at_cosine, event, later, unit
-from tests.support.deciding import World
+from tests.support.stage.deciding import World
 
 HERE = "zork/193"
 DOOR = "The trap door bars after the descent."

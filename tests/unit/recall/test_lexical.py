@@ -4,7 +4,7 @@ import pytest
 
 from streams.recall.core.lexical import bm25, hybrid
 from streams.text.reading import TextAnalyzer
-from tests.support.deciding import lexicon
+from tests.support.stage.deciding import lexicon
 
 READ = TextAnalyzer(lexicon()).of
 

@@ -16,7 +16,7 @@ from streams.recall.core.loading import Candidate, EntryText, FactEntry, entries
 from streams.stage.core.consolidation import RelatedPair
 from streams.text.reading import TextAnalyzer
 from tests.builders import at_cosine, later, memory, policy, unit
-from tests.support.deciding import lexicon
+from tests.support.stage.deciding import lexicon
 
 READINGS = TextAnalyzer(lexicon())
 MOST = 600

@@ -29,7 +29,7 @@ from tests.builders import at_cosine, identity, later, memory, stored, unit, wor
 from tests.builders import policy as policy_of
 from tests.fakes.embedder import FakeEmbedder
 from tests.fakes.judges import Said, ScriptedVerifier, ScriptedWording
-from tests.support.deciding import lexicon
+from tests.support.stage.deciding import lexicon
 
 QUERY = "what does Ana drink?"
 SCOPE = ScopeName("acme/ana")

@@ -29,7 +29,7 @@ from streams.verify.app.auditing import audited
 from streams.verify.app.copies import IndexCopy
 from tests.builders import at_cosine, event, identity, later, memory, policy, record, unit
 from tests.fakes.clock import StandingClock
-from tests.support.bench import Bench, evidence_of, made
+from tests.support.stage.bench import Bench, evidence_of, made
 
 COFFEE, BLACK, CHESS = "Ana likes coffee.", "Ana likes black coffee.", "Ben plays chess."
 TRULY = "Ana truly likes coffee."

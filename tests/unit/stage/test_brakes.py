@@ -17,7 +17,7 @@ from streams.model.identity import named_memory_id
 from streams.stage.core.brake import WINDOW
 from streams.store.world.metrics import Metrics
 from tests.builders import at_cosine, event, later, policy, unit
-from tests.support.bench import Bench, evidence_of
+from tests.support.stage.bench import Bench, evidence_of
 
 ANA, BEN = ScopeName("acme/ana"), ScopeName("acme/ben")
 RULES = policy(

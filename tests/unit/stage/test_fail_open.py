@@ -31,7 +31,7 @@ from tests.builders import at_cosine, event, judging, later, policy, unit
 from tests.fakes.clock import StandingClock
 from tests.fakes.judges import ScriptedVerifier
 from tests.fakes.sentences import SentenceEmbedder
-from tests.support.bench import Bench, OfBench, evidence_of, is_healthy, made
+from tests.support.stage.bench import Bench, OfBench, evidence_of, is_healthy, made
 
 BARS = "Trap door bars after descending."
 BARRED = "The trap door bars itself after you descend."

@@ -24,9 +24,9 @@ from streams.store.app.processes import embedded
 from streams.store.world.files import FileSource
 from tests.builders import event, stored, unit
 from tests.fakes.embedder import FakeEmbedder
-from tests.support.deciding import NothingBefore
-from tests.support.models import default_embedder
-from tests.support.stores import quiet
+from tests.support.encoding.models import default_embedder
+from tests.support.stage.deciding import NothingBefore
+from tests.support.stage.stores import quiet
 
 TABLE = {"tea": [1.0, 0.0], "cake": [0.0, 1.0], "coffee": [1.0, 1.0]}
 

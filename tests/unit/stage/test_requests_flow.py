@@ -12,7 +12,7 @@ from streams.model.embedding import TextVector
 from streams.stage.core.lineage import Wish, plan
 from tests.builders import event, later, policy, unit
 from tests.fakes.sentences import SentenceEmbedder
-from tests.support.deciding import World
+from tests.support.stage.deciding import World
 
 COFFEE, CHESS = "Ana likes coffee.", "Ben plays chess."
 TABLE = {COFFEE: unit(1), CHESS: unit(0, 0, 1)}

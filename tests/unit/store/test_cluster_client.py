@@ -13,7 +13,7 @@ from streams.model.identity import decision_id, memory_id
 from streams.store.app.client import Response, is_out_of_date, undecided
 from streams.store.app.cluster_client import PublishedEvents, publish
 from tests.builders import event, later, policy, unit
-from tests.support.bench import Bench, evidence_of
+from tests.support.stage.bench import Bench, evidence_of
 
 COFFEE, CHESS = "Ana likes coffee.", "Ben plays chess."
 FIRST = event(COFFEE, event_id="first")

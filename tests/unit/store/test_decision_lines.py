@@ -10,7 +10,7 @@ from schemas.decisions import Change
 from streams.model.ports.models import NoAnswer
 from streams.store.world.log_lines import DecisionLines
 from tests.builders import at_cosine, event, later, unit
-from tests.support.deciding import World
+from tests.support.stage.deciding import World
 
 GOAT, WHITE = "Ada has a goat.", "Ada has a goat with a white beard."
 

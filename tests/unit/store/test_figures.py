@@ -4,7 +4,7 @@ import pytest
 
 from streams.store.core.figures import Figures
 from tests.builders import at_cosine, event, later, unit
-from tests.support.deciding import World
+from tests.support.stage.deciding import World
 
 DOOR, AGAIN = "The trap door bars after the descent.", "Trap door bars after descent."
 

@@ -7,7 +7,7 @@ from streams.judges.language import foreign_language
 from streams.text.guards.registry import IN_ANY_LANGUAGE, examine
 from streams.text.guards.statement import StatementReading
 from streams.text.reading import AnalysedText, read
-from tests.support.deciding import lexicon
+from tests.support.stage.deciding import lexicon
 
 
 def _read(text: str) -> AnalysedText:

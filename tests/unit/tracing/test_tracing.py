@@ -10,7 +10,7 @@ from streams.model.ports.log import HandledBatch, LogRecord, OutgoingRecord
 from streams.tracing.flow import Messaging, TracedProcess
 from streams.tracing.port import Headers
 from streams.tracing.world import OpenTelemetry
-from tests.support.otlp import Collector
+from tests.support.servers.otlp import Collector
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 VALID = f"00-{TRACE}-{SPAN}-01".encode()

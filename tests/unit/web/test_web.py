@@ -34,7 +34,7 @@ from streams.web.app.quality import BINS, histograms, moved
 from streams.web.app.sessions import COOKIE, WebSessions, place_here
 from streams.web.app.words import compared
 from tests.builders import policy
-from tests.support.web import (
+from tests.support.servers.web import (
     ANA,
     BEN,
     GRANTS,

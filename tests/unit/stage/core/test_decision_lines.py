@@ -8,7 +8,7 @@ from schemas.decisions import Change
 from streams.model.ports.models import NoAnswer
 from streams.stage.core.decision_lines import Titles, checked, compared, loose, notice, unworded
 from tests.builders import at_cosine, event, later, unit
-from tests.support.deciding import World
+from tests.support.stage.deciding import World
 
 DOOR, AGAIN, FULLER = (
     "The trap door bars after the descent.",

@@ -20,7 +20,7 @@ from streams.stage.core import lineage
 from streams.stage.core.cannot_link import are_apart
 from streams.stage.core.lineage import CannotUndo, UndoneAlready, UndoPlan, Wish, plan, undone
 from tests.builders import START, at_cosine, event, later, policy, unit
-from tests.support.deciding import World
+from tests.support.stage.deciding import World
 
 COFFEE = "Ana likes coffee."
 TRULY = "Ana truly likes coffee."
