@@ -7,7 +7,6 @@ import json
 import re
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import PurePath
 from typing import Literal
 
 Layout = Literal["jsonl", "csv", "json", "list"]
@@ -32,7 +31,6 @@ _ZEROS_MIN = 0.1
 
 _BROKEN = re.compile("[\ud800-\udfff]")
 
-_MARKDOWN = {".md", ".markdown"}
 _DELIMITERS = ",;\t|"
 _RECORDS_MAX = 50
 
@@ -70,12 +68,11 @@ def _is_list(text: str, name: str) -> bool:
 
     A table may have items, too, in values of several lines.
     """
-    suffix = PurePath(name).suffix.lower()
-    if suffix not in {"", ".txt", *_MARKDOWN}:
+    in_markdown = name.lower().endswith((".md", ".markdown"))
+    if "." in name and not (in_markdown or name.lower().endswith(".txt")):
         return False
     lines = (line for line in text.splitlines() if line.strip() and not line.startswith("#"))
-    looked_at = lines if suffix in _MARKDOWN else islice(lines, 1)
-    return any(map(ITEM.match, looked_at))
+    return any(map(ITEM.match, lines if in_markdown else islice(lines, 1)))
 
 
 def encoding_of(head: bytes) -> tuple[int, str]:
