@@ -38,6 +38,7 @@ from streams.store.cli.options import UsageError
 from streams.store.cli.progress import shown
 from streams.store.cli.rows import Rows
 from streams.store.core.counts import number
+from streams.store.world.store_directory import StoreDirectory
 
 _EVERYDAY = kinds_of(Change | Ignore)
 _SELDOM = kinds_of(Revision | Block)
@@ -82,7 +83,8 @@ def run(
     )
     given = columns.opened(files, scope)
     empty = UsageError(f"there are no rows in {', '.join(one.source.place for one in given)}")
-    if all(one.source.is_empty() for one in given):
+    is_new = StoreDirectory(settings.store).manifest() is None
+    if is_new and all(one.source.is_empty() for one in given):
         raise empty
     chosen = embedding.for_store(settings, note)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on asyncio ends in order
@@ -95,7 +97,7 @@ def run(
         written = {"timestamp": SystemClock().now().isoformat(), **figures}
         options.write("--metrics", metrics, json.dumps(written, indent=2) + "\n")
     if not tally.rows:
-        raise empty  # the pipe had blank lines only
+        raise empty
     if tally.dead_letters == tally.rows:
         raise UsageError(f"no row could be used: see {_letters(settings)}")
     note_silent(tally.silent)
