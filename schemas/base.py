@@ -6,6 +6,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from typing import Annotated, Any, NewType, Self
@@ -14,14 +15,16 @@ from pydantic import (
     AfterValidator,
     AwareDatetime,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
-    GetCoreSchemaHandler,
     JsonValue,
     StringConstraints,
+    TypeAdapter,
+    ValidationError,
     model_validator,
 )
-from pydantic_core import PydanticCustomError, core_schema
+from pydantic_core import PydanticCustomError, PydanticKnownError
 
 TEXT_MAX = 65_536
 """The longest memory text in characters: about 30 times what an embedding model reads, and far
@@ -95,30 +98,22 @@ def _scope(path: str) -> str:
     return path
 
 
-def _dated(value: object) -> object:
-    if isinstance(value, datetime) or (isinstance(value, str) and ":" in value):
-        return value
-    raise PydanticCustomError("moment", "should be a date and time, such as 2026-03-14T09:30:00Z")
+_WRITTEN: TypeAdapter[datetime] = TypeAdapter(datetime)
 
 
-class _Dated:
-    """Refuses numbers, as text too: whether they count seconds, and from when, would be a guess.
-
-    Only from programs, whose values are converted: on the wire, a number is no time anyway.
-    """
-
-    @classmethod
-    def __get_pydantic_core_schema__(
-        cls, source: type[datetime], handler: GetCoreSchemaHandler
-    ) -> core_schema.CoreSchema:
-        moment = handler(source)
-        told = core_schema.no_info_before_validator_function(_dated, moment)
-        return core_schema.json_or_python_schema(json_schema=moment, python_schema=told)
-
-
-def _utc(moment: datetime) -> datetime:
+def _moment(value: object) -> datetime:
+    """Read a time with a zone. A number, as text too, is none: its unit would be a guess."""
+    if isinstance(value, str) and ":" in value:
+        with suppress(ValidationError):
+            value = _WRITTEN.validate_python(value)
+    if not isinstance(value, datetime):
+        raise PydanticCustomError(
+            "moment", "should be a date and time, such as 2026-03-14T09:30:00Z"
+        )
+    if value.tzinfo is None:
+        raise PydanticKnownError("timezone_aware")
     try:
-        return moment.astimezone(UTC)
+        return value.astimezone(UTC)
     except OverflowError as error:
         raise PydanticCustomError(
             "time_range", "lies outside the years 1 to 9999 in UTC"
@@ -181,7 +176,7 @@ Text = Annotated[
     AfterValidator(_storable),
     AfterValidator(_not_blank),
 ]
-Moment = Annotated[AwareDatetime, _Dated, AfterValidator(_utc)]
+Moment = Annotated[AwareDatetime, BeforeValidator(_moment)]
 Unit = Annotated[float, Field(ge=0.0, le=1.0)]
 Cosine = Annotated[float, Field(ge=-1.0, le=1.0)]
 Count = Annotated[int, Field(ge=0, le=9_007_199_254_740_991)]

@@ -225,6 +225,20 @@ COMMANDS: Mapping[str, CommandEntry] = {
 }
 """Every command by all its words: `memory pin`."""
 
+OPTIONS_MEANT: Mapping[str, str] = {"--preset": "--policy careful, default or thorough"}
+"""What to write for an option that is not there, for commands that have the one meant."""
+
+MEANT: Mapping[str, str] = {
+    "add": "memsieve run FILE",
+    "delete": "memsieve forget",
+    "list": "memsieve memory list",
+    "remove": "memsieve forget",
+    "show": "memsieve explain",
+    "status": "memsieve check",
+    "update": "memsieve memory update",
+}
+"""What other programs' commands on memories are called here."""
+
 MOVED: Mapping[str, str] = {
     "analyze": "memsieve store analyze",
     "api": "memsieve service api",

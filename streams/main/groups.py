@@ -13,8 +13,18 @@ from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 from typer.main import get_group
 
-from streams.main.commands import COMMANDS, MOVED, SECTIONS, CommandEntry, CommandGroup, Table
+from streams.main.commands import (
+    COMMANDS,
+    MEANT,
+    MOVED,
+    OPTIONS_MEANT,
+    SECTIONS,
+    CommandEntry,
+    CommandGroup,
+    Table,
+)
 
+_OF_MEMORIES = {"memsieve", "memsieve memory"}
 _OF_COMMANDS = {"--config", "--json", "--store"}
 
 
@@ -43,9 +53,14 @@ class LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:  # noqa: ANN401 - typer's own
         """Find the command that is called. Raises TyperException that names what stands for it."""
-        if args[0] not in self.commands and (meant := MOVED.get(args[0]) or _at_the_top(args[0])):
+        if args[0] not in self.commands and (meant := self._meant(args[0])):
             raise TyperException(f"there is no `{self._path} {args[0]}`: write `{meant}`")
         return super().resolve_command(ctx, args)
+
+    def _meant(self, name: str) -> str | None:
+        """Return the command that stands for a name that is not there; None if none does."""
+        of_others = MEANT.get(name) if self._path in _OF_MEMORIES else None
+        return MOVED.get(name) or _at_the_top(name) or of_others
 
     def list_commands(self, ctx: object) -> list[str]:
         """Return the names; the inherited way looks at the commands as well."""
@@ -71,6 +86,19 @@ class Commands(LazyGroup):
 
     def __init__(self, **given: Any) -> None:  # noqa: ANN401 - what typer gives any group
         super().__init__("memsieve", SECTIONS, **given)
+
+
+class _Command(TyperCommand):
+    """A command that knows what else its options are called."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's own
+        """Read the options. Raises TyperException that names what stands for an unknown one."""
+        own = {name for parameter in self.params for name in parameter.opts}
+        for name in (arg.partition("=")[0] for arg in args):
+            meant = OPTIONS_MEANT.get(name)
+            if meant is not None and meant.partition(" ")[0] in own:
+                raise TyperException(f"there is no option {name}: write {meant}")
+        return super().parse_args(ctx, args)
 
 
 class _Loaded(UserDict[str, Any]):
@@ -102,7 +130,7 @@ def command(path: str, entry: CommandEntry) -> Any:  # noqa: ANN401 - typer's ow
     app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
     example = f"Example: {path} {entry.example}".rstrip()
     called = getattr(import_module(f"streams.{entry.module}"), function)
-    app.command(name, epilog=example)(_spread(called))
+    app.command(name, cls=_Command, epilog=example)(_spread(called))
     return get_group(app).commands[name]
 
 

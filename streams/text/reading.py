@@ -46,6 +46,8 @@ _SUBJECTS = _PRONOUNS - POSSESSIVES.keys()
 _SHOUTED = 0.75
 """Above this share of capitalised words (a heading, a title), capitals do not mark names."""
 _SHOUTED_WORDS_MIN = 3
+_TELLING = 4
+"""The letters from which on a word of the dictionary shows that a text is in English."""
 _READINGS = 4_096
 """The cache size for readings: several batches with all their neighbours, a few KiB each."""
 
@@ -71,8 +73,13 @@ class AnalysedText:
 
     @cached_property
     def foreign(self) -> str | None:
-        """The code of the text's language if that is surely not English."""
-        return self.tell(self.text)
+        """The code of the text's language if that is surely not English.
+
+        It is asked first, as few texts are: the dictionary then speaks for short notes, of which
+        statistics know too little ("Luna dislikes tuna" is Estonian).
+        """
+        language = self.tell(self.text)
+        return None if language and _is_in_english_words(self._pieces, self.lexicon) else language
 
     @cached_property
     def keywords(self) -> frozenset[str]:
@@ -272,6 +279,20 @@ def _words(
         )
         for at, piece in enumerate(pieces)
     )
+
+
+def _is_in_english_words(pieces: Sequence[Piece], lexicon: Lexicon) -> bool:
+    """Return whether the dictionary has all words in lower case, of which some are no short ones.
+
+    Of short words only function words count: the dictionary also has "die", "mit" and "la".
+    """
+    written = [
+        piece for piece in pieces if piece.token.form is Form.WORD and piece.quantity is None
+    ]
+    told = [
+        piece.lower for piece in written if piece.token.text[:1].islower() and _is_content(piece)
+    ]
+    return bool(told) and all(len(word) >= _TELLING and word in lexicon for word in told)
 
 
 def _is_content(piece: Piece) -> bool:

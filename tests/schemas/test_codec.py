@@ -268,6 +268,7 @@ WRONG_FIELD: list[tuple[str, bytes]] = [
     ("occurred_at", as_json(occurred_at="2026-03-01T09:00:00")),
     ("occurred_at", as_json(occurred_at="2026-03-01")),
     ("occurred_at", as_json(occurred_at="yesterday")),
+    ("occurred_at", as_json(occurred_at="1732000000")),
     ("occurred_at", as_json(occurred_at="2026-02-30T09:00:00Z")),
     ("category", as_json(category="a\nb")),
     ("category", as_json(category="a\u2028b")),

@@ -83,7 +83,9 @@ def retire(
         typer.Argument(metavar="ID...", help="Memory ids or prefixes, names, or event ids."),
     ],
     *,
-    reason: Annotated[str, typer.Option("--reason", help=f"Why: {', '.join(_REASONS)}.")],
+    reason: Annotated[
+        str, typer.Option("--reason", help=f"Why: {', '.join(_REASONS)}. [invalid]")
+    ] = "invalid",
     note_: options.Note = "",
     asking: options.OfMemoryOptions,
 ) -> None:

@@ -41,6 +41,7 @@ from streams.memories_md.core.entries import (
 )
 from streams.memories_md.core.mapping import (
     entry_parts,
+    episode_of,
     event_id_of,
     location_id,
     name_of,
@@ -297,12 +298,12 @@ class _Keeper:
         new: list[str] = []
         entries, before = entered([memory.metadata]), self._entered[location]
         for session in filter(_is_name, dict.fromkeys((*memory.sessions, *entries))):
-            now = entries.get(session, 1)
+            now, episode = entries.get(session, 1), episode_of(session)
             if session in before:
                 visits += max(0, now - before[session])
-            elif session not in known:
+            elif episode not in (*known, *new):
                 visits += now
-                new.append(session)
+                new.append(episode)
             before[session] = max(now, before.get(session, 0))
         if (new or visits > counts) and (is_new or told is not None):
             self.document = update_visits(self.document, location, visits, (*known, *new))

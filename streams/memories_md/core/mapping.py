@@ -5,6 +5,7 @@ turn, how often the entry was seen, and labels that are too long or empty. What 
 memory may come from any producer, and is checked before it is written.
 """
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -220,7 +221,8 @@ def _meta(memory: Memory) -> Meta:
     """Return the content of a memory's parentheses: the newest episode, first and last turn."""
     kept = memory.metadata
     goal, other = kept.get(GOAL), kept.get(OTHER)
-    episode = _told(next(reversed(memory.sessions), None), kept, EPISODE)
+    newest = [episode_of(session) for session in memory.sessions[-1:]]
+    episode = _told(next(iter(newest), None), kept, EPISODE)
     meta = Meta(
         episode=episode,
         turns=_turns(memory),
@@ -231,6 +233,14 @@ def _meta(memory: Memory) -> Meta:
     )
     tried = (meta, replace(meta, other=()), replace(meta, other=(), episode=None))
     return next((one for one in tried if _reads_back(one)), replace(tried[-1], goal=None))
+
+
+def episode_of(session: str) -> str:
+    """Return the episode that a session is in a file, where `Ep` goes before its name: of Ep01, 01."""
+    return _NUMBERED.sub("", session)
+
+
+_NUMBERED = re.compile(r"^Ep(?=\d)")
 
 
 def _reads_back(meta: Meta) -> bool:

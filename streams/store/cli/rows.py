@@ -33,7 +33,7 @@ from streams.store.world.files import FileSource
 Files = Annotated[
     list[str],
     typer.Argument(
-        help="JSON Lines, JSON or CSV, gzipped or not, or Parquet; - is standard input."
+        help="JSON Lines, JSON, CSV or a list, gzipped or not, or Parquet; - is standard input."
     ),
 ]
 TextField = Annotated[
@@ -74,7 +74,7 @@ TurnsScope = Annotated[
     ),
 ]
 FileFormat = Annotated[
-    str | None, typer.Option("--format", help="jsonl, json or csv. [by name and content]")
+    str | None, typer.Option("--format", help="jsonl, json, csv or list. [by name and content]")
 ]
 
 
@@ -109,10 +109,17 @@ class RowOptions:
         """
         named = self.named(scope)
         exports = named.text is named.id is named.time is None
-        remedy = "" if self.format_ else "; or give --format csv if it is a table"
         return [
-            _read_as(one, named, remedy) for one in sources(files, self.format_, exports=exports)
+            _read_as(one, named, "" if self.format_ else _otherwise(one.name))
+            for one in sources(files, self.format_, exports=exports)
         ]
+
+
+def _otherwise(name: str) -> str:
+    """Return what else may help with a file in which no row can be read."""
+    if name.endswith(".md"):
+        return f"; or write a list, or try: memsieve memories-md import {shlex.quote(name)}"
+    return "; or give --format csv if it is a table"
 
 
 def _one_scope(name: str) -> str:
@@ -296,6 +303,7 @@ def _scope_of_file(name: str) -> str:
 
 
 _ENCODINGS = {WESTERN: "Windows-1252 (Latin-1)"}
+_DOCUMENTS = {"json": "a JSON document", "list": "a list"}
 _DELIMITERS = {"\t": "tabs", ";": "semicolons", "|": "bars"}
 
 
@@ -322,8 +330,8 @@ def _taken(guess: GuessedColumns, named: NamedColumns, mapping: FieldMapping | N
 def _read(source: FileSource) -> str:
     shape = source.shape
     how = [] if source.export is None else [f"an export of {source.export.name}"]
-    if shape.layout == "json" and not how:
-        how.append("a JSON document")
+    if shape.layout in _DOCUMENTS and not how:
+        how.append(_DOCUMENTS[shape.layout])
     if shape.encoding != UTF_8:
         how.append(_ENCODINGS.get(shape.encoding, shape.encoding.upper()))
     if shape.delimiter != ",":
@@ -378,7 +386,7 @@ _PERHAPS_MAX = 3
 
 def _layout(name: str | None) -> Layout | None:
     match name:
-        case None | "jsonl" | "json" | "csv":
+        case None | "jsonl" | "json" | "csv" | "list":
             return name
         case _:
-            raise UsageError(f"--format {name}: write jsonl, json or csv")
+            raise UsageError(f"--format {name}: write jsonl, json, csv or list")

@@ -38,6 +38,7 @@ from streams.store.cli.options import UsageError
 from streams.store.cli.progress import shown
 from streams.store.cli.rows import Rows
 from streams.store.core.counts import number
+from streams.store.world.store_directory import StoreDirectory
 
 _EVERYDAY = kinds_of(Change | Ignore)
 _SELDOM = kinds_of(Revision | Block)
@@ -81,6 +82,10 @@ def run(
         logging__decisions=log,
     )
     given = columns.opened(files, scope)
+    empty = UsageError(f"there are no rows in {', '.join(one.source.place for one in given)}")
+    is_new = StoreDirectory(settings.store).manifest() is None
+    if is_new and all(one.source.is_empty() for one in given):
+        raise empty
     chosen = embedding.for_store(settings, note)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on asyncio ends in order
     tally, figures, seconds = asyncio.run(_run(chosen, given))
@@ -92,8 +97,8 @@ def run(
         written = {"timestamp": SystemClock().now().isoformat(), **figures}
         options.write("--metrics", metrics, json.dumps(written, indent=2) + "\n")
     if not tally.rows:
-        note(f"there are no rows in {', '.join(one.source.place for one in given)}", style="yellow")
-    elif tally.dead_letters == tally.rows:
+        raise empty
+    if tally.dead_letters == tally.rows:
         raise UsageError(f"no row could be used: see {_letters(settings)}")
     note_silent(tally.silent)
     if tally.dead_letters > tally.rows / 2:

@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
-Layout = Literal["jsonl", "csv", "json"]
-"""JSON objects one per line; a table; JSON objects in an array or over several lines."""
+Layout = Literal["jsonl", "csv", "json", "list"]
+"""JSON objects one per line; a table; JSON objects in an array or over several lines; items."""
+
+ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?(?=\S)")
+"""What an item of a list in Markdown begins with: a bullet or a number, and perhaps a box."""
 
 UTF_8 = "utf-8"
 WESTERN = "cp1252"
@@ -49,9 +52,27 @@ def shape_of(head: bytes, name: str, wanted: Layout | None, *, whole: bool) -> S
     """
     mark, encoding = encoding_of(head)
     text = decoded(head[mark:], encoding, whole=whole)
-    layout = wanted or ("csv" if _is_table(text, name) else _json_layout(text))
+    layout = wanted or _layout(text, name)
     delimiter = delimiter_of(text) if layout == "csv" else None
     return Shape(layout, encoding, mark, delimiter or ",")
+
+
+def _layout(text: str, name: str) -> Layout:
+    if _is_list(text, name):
+        return "list"
+    return "csv" if _is_table(text, name) else _json_layout(text)
+
+
+def _is_list(text: str, name: str) -> bool:
+    """Return whether a file holds items; but for Markdown, nothing except headings is before them.
+
+    A table may have items, too, in values of several lines.
+    """
+    in_markdown = name.lower().endswith((".md", ".markdown"))
+    if "." in name and not (in_markdown or name.lower().endswith(".txt")):
+        return False
+    lines = (line for line in text.splitlines() if line.strip() and not line.startswith("#"))
+    return any(map(ITEM.match, lines if in_markdown else islice(lines, 1)))
 
 
 def encoding_of(head: bytes) -> tuple[int, str]:

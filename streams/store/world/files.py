@@ -1,4 +1,4 @@
-"""Rows of files and of standard input: JSON and CSV in several layouts, gzipped or not; Parquet."""
+"""Rows of files and of standard input: JSON, CSV and lists, gzipped or not; Parquet."""
 
 import csv
 import gzip
@@ -9,7 +9,7 @@ import re
 import sys
 import zlib
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,7 +22,7 @@ from schemas.codec import Unreadable
 from streams.model.ports.failures import Fatal, Poison
 from streams.model.ports.sources import SourceLine, SourceMark
 from streams.store.core.exports import ExportFormat, entries, format_of, may_be_document
-from streams.store.core.shapes import UTF_8, Layout, Shape, decoded, shape_of
+from streams.store.core.shapes import ITEM, UTF_8, Layout, Shape, decoded, shape_of
 from streams.store.world.extras import how_to_install
 
 if TYPE_CHECKING:
@@ -107,6 +107,15 @@ class FileSource:
         """Return the rows of the beginning. Raises Fatal if the header is invalid."""
         with self._told():
             return [self._read(line) for line in self._sample if self._states(line)]
+
+    def is_empty(self) -> bool:
+        """Return whether there is no row to decide on; False while a pipe may still bring one."""
+        if self.sample():
+            return False
+        if self.resumable:
+            return next(self.lines(None), None) is None
+        _, whole = self._beginning(HEAD_BYTES)
+        return whole
 
     def progress(self) -> Progress:
         """Return how far reading has got."""
@@ -368,6 +377,8 @@ def _rows(stream: _Hashed, shape: Shape) -> Iterator[SourceLine]:
             return _document_rows(stream.chunks())
         case "jsonl":
             return _json_rows(stream.lines())
+        case "list":
+            return _item_rows(stream.lines())
 
 
 def _json_rows(lines: Iterator[bytes]) -> Iterator[SourceLine]:
@@ -375,6 +386,32 @@ def _json_rows(lines: Iterator[bytes]) -> Iterator[SourceLine]:
     for number, raw in enumerate(lines, start=1):
         if content := raw.strip():
             yield SourceLine(number, content, _too_long(raw) or _json_row(content))
+
+
+def _item_rows(lines: Iterator[bytes]) -> Iterator[SourceLine]:
+    """Yield one row per item of a list; indented lines below an item go on with it.
+
+    Headings and paragraphs are no rows: they say what the items are about.
+    """
+    number, item = 0, list[str]()
+    for at, raw in enumerate(lines, start=1):
+        line = raw.decode("utf-8", "surrogateescape")
+        if begun := ITEM.match(line):
+            yield from _item_row(number, item)
+            number, item = at, [line[begun.end() :]]
+        elif item and line[:1].isspace() and line.strip():
+            item.append(line)
+        else:
+            yield from _item_row(number, item)
+            item = []
+    yield from _item_row(number, item)
+
+
+def _item_row(number: int, item: Sequence[str]) -> Iterator[SourceLine]:
+    if text := " ".join(map(str.strip, item)):
+        content = text.encode("utf-8", "surrogateescape")
+        broken = Poison("is not UTF-8; save the file as UTF-8") if _not_utf_8(text) else None
+        yield SourceLine(number, content, _too_long(content) or broken or {"text": text})
 
 
 def _document_rows(chunks: Iterator[bytes]) -> Iterator[SourceLine]:

@@ -165,6 +165,33 @@ def test_an_option_before_the_command_is_told_its_place(memsieve: Memsieve) -> N
     assert "memsieve memory COMMAND --store" in memsieve("memory", "--store", "a", "list").err
 
 
+@pytest.mark.parametrize(
+    ("called", "meant"),
+    [
+        (("delete",), "memsieve forget"),
+        (("list",), "memsieve memory list"),
+        (("memory", "show"), "memsieve explain"),
+    ],
+)
+def test_what_other_programs_call_a_command_is_told_its_name_here(
+    called: tuple[str, ...], meant: str, memsieve: Memsieve
+) -> None:
+    result = memsieve(*called)
+    there = f"memsieve: there is no `memsieve {' '.join(called)}`: write `{meant}`\n"
+    assert (result.code, result.err) == (2, there)
+    assert "No such command" in memsieve("policy", "delete").err
+
+
+@pytest.mark.parametrize("given", [("--preset", "balanced"), ("--preset=careful",)])
+def test_an_option_of_another_name_is_told_where_the_command_has_it(
+    given: tuple[str, ...], memsieve: Memsieve
+) -> None:
+    told = "there is no option --preset: write --policy careful, default or thorough"
+    result = memsieve("run", "facts.jsonl", *given)
+    assert (result.code, result.err) == (2, f"memsieve: {told}\n")
+    assert "No such option: --preset" in memsieve("dead-letters", "list", *given).err
+
+
 @pytest.mark.parametrize("name", MOVED)
 def test_an_earlier_name_is_told_its_new_one_and_does_nothing(
     name: str, memsieve: Memsieve

@@ -439,6 +439,22 @@ def test_a_file_that_is_imported_can_be_kept_from_then_on(
     assert kept.read_text("utf-8") == seen
 
 
+def test_an_export_of_sessions_called_as_episodes_reads_back(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    place = {"scope": "world/7", "turn": 3, "title": "Gate", "session": "Ep01"}
+    rows(tmp_path / "rows.jsonl", {"text": "The gate is locked.", **place})
+    memsieve("run", "rows.jsonl")
+    memsieve("memories-md", "export", "out.md")
+    written = (tmp_path / "out.md").read_text("utf-8")
+    assert "*(Ep01, T3)*" in written
+    memsieve("memories-md", "import", "out.md", "--store", "other")
+    memsieve("memories-md", "export", "again.md", "--store", "other")
+    assert (tmp_path / "again.md").read_text("utf-8") == written
+    memsieve("memories-md", "export", "out.md", "--store", "other")
+    assert (tmp_path / "out.md").read_text("utf-8") == written
+
+
 def test_the_entries_of_a_kept_file_go_whole_into_another_store(
     memsieve: Memsieve, tmp_path: Path, kept: Path
 ) -> None:

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -14,8 +15,8 @@ import pytest
 from pyarrow import parquet
 
 from streams.store.world.extras import how_to_install
-from streams.store.world.files import FileSource
-from tests.commands.conftest import Memsieve, start
+from streams.store.world.files import HEAD_BYTES, FileSource
+from tests.commands.conftest import Memsieve, start, start_holding
 from tests.commands.store.test_run import texts
 
 ROWS = (
@@ -579,11 +580,106 @@ def test_a_run_that_rejects_most_rows_says_so(memsieve: Memsieve, tmp_path: Path
     assert "most rows were rejected" not in memsieve("run", "more.jsonl", "--store", "other").err
 
 
-def test_a_file_without_rows_is_told_and_no_failure(memsieve: Memsieve, tmp_path: Path) -> None:
-    (tmp_path / "notes.csv").write_text("note,customer\n", encoding="utf-8")
+_LIST = """# Pets
+
+What is known:
+
+- Luna is a grey cat.
+* [x] Milo is a dog,
+  and he is brown.
+
+  Not an item.
+2. Feed both at 7 am.
+"""
+_ITEMS = ["Feed both at 7 am.", "Luna is a grey cat.", "Milo is a dog, and he is brown."]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("pets.md", _LIST.encode()),
+        ("pets.md.gz", gzip.compress(_LIST.encode())),
+        ("pets.txt", _LIST.replace("What is known:\n", "").encode("utf-16")),
+    ],
+)
+def test_the_items_of_a_list_are_rows(
+    name: str, content: bytes, memsieve: Memsieve, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    result = memsieve("run", name, "--store", "store")
+    assert (result.code, sorted(texts(memsieve))) == (0, _ITEMS)
+    assert "took all rows as scope pets; read as " in result.err
+    assert "a list" in result.err
+    again = memsieve("run", name, "--store", "store", "--json").json()
+    assert again["decisions"]["ignore"] == len(_ITEMS)
+
+
+def test_an_item_that_is_not_utf_8_becomes_a_dead_letter(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    (tmp_path / "pets.md").write_bytes("- Zoë\n- Milo\n".encode() + b"- \xff\xfe\xfd\n")
+    assert memsieve("run", "pets.md", "--store", "store").code == 0
+    [letter] = memsieve("dead-letters", "list", "--store", "store", "--json").json()
+    assert "is not UTF-8; save the file as UTF-8" in json.dumps(letter)
+
+
+def test_a_table_with_a_list_in_a_value_is_a_table(memsieve: Memsieve, tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text('text,user\n"Buy:\n- tea\n- milk",ana\nCall Bo.,ana\n')
+    assert memsieve("run", "notes", "--store", "store").code == 0
+    assert sorted(texts(memsieve)) == ["Buy:\n- tea\n- milk", "Call Bo."]
+
+
+def test_a_file_in_markdown_without_a_list_is_told_what_may_read_it(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    (tmp_path / "Memories.md").write_text("## Location 1: Pier\n\n**[NOTE] Tide**\nHigh.\n")
+    result = memsieve("run", "Memories.md")
+    assert result.code == 2
+    assert result.err.endswith("or try: memsieve memories-md import Memories.md\n")
+
+
+_WITHOUT_ROWS = {
+    "empty": b"",
+    "a header": b"note,customer\n",
+    "blank lines": b"\n" * (HEAD_BYTES + 1),
+    "gzip": gzip.compress(b""),
+}
+
+
+@pytest.mark.parametrize("content", _WITHOUT_ROWS.values(), ids=_WITHOUT_ROWS)
+def test_a_file_without_rows_is_refused_and_leaves_the_store_as_it_was(
+    content: bytes, memsieve: Memsieve, tmp_path: Path
+) -> None:
+    (tmp_path / "notes.csv").write_bytes(content)
+    refused = (2, "memsieve: there are no rows in notes.csv\n")
     result = memsieve("run", "notes.csv", "--store", "store")
-    assert result.code == 0
-    assert result.err.endswith("there are no rows in notes.csv\n")
+    assert (result.code, result.err) == refused
+    assert not (tmp_path / "store").exists()
+    (tmp_path / "rows.csv").write_text("text,scope\nTea is ready.,a/b\n", encoding="utf-8")
+    assert memsieve("run", "notes.csv", "rows.csv", "--store", "store").code == 0
+    again = memsieve("run", "notes.csv", "--store", "store")
+    assert (again.code, again.err.splitlines()[-1]) == (2, refused[1].strip())
+    assert texts(memsieve) == ["Tea is ready."]
+
+
+@pytest.mark.parametrize("content", [b"", gzip.compress(b"")], ids=["empty", "gzip"])
+def test_a_pipe_without_rows_is_refused_and_makes_no_store(content: bytes, tmp_path: Path) -> None:
+    process = start("run", "-", "--store", "store", cwd=tmp_path)
+    assert process.stdin is not None
+    os.write(process.stdin.fileno(), content)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (2, "memsieve: there are no rows in stdin\n")
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_pipe_that_turns_out_to_have_no_rows_is_a_failure(tmp_path: Path) -> None:
+    process = start_holding("store", cwd=tmp_path)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err.splitlines()[-1]) == (2, "memsieve: there are no rows in stdin")
+
+
+def test_a_file_without_rows_is_not_tried(memsieve: Memsieve, tmp_path: Path) -> None:
+    (tmp_path / "notes.csv").write_text("note,customer\n", encoding="utf-8")
     tried = memsieve("try", "notes.csv")
     assert (tried.code, tried.err) == (2, "memsieve: there are no rows to try the policies on\n")
 

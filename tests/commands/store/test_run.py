@@ -554,7 +554,7 @@ def test_a_policy_for_another_model_is_refused(memsieve: Memsieve, tmp_path: Pat
     ("arguments", "code", "message"),
     [
         (("--scope-field", "team/{a"), 2, "--scope-field"),
-        (("--format", "xml"), 2, "--format xml: write jsonl, json or csv"),
+        (("--format", "xml"), 2, "--format xml: write jsonl, json, csv or list"),
         (("--policy", "none"), 2, "there is no such policy or file; policies here: adr-004"),
         (("--index", "faiss"), 2, "index.kind: should be 'edge', 'exact' or 'qdrant'"),
         (("--index", "qdrant"), 2, "index.kind qdrant is for the services; run takes edge or"),

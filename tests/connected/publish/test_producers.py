@@ -105,7 +105,8 @@ def test_the_event_of_the_page_can_be_read() -> None:
     ("change", "message"),
     [
         ({"occurred_at": "2026-03-02T18:05:00"}, "occurred_at should have timezone info"),
-        ({"occurred_at": 1_772_474_700}, "occurred_at should be a valid datetime"),
+        ({"occurred_at": 1_772_474_700}, "occurred_at should be a date and time"),
+        ({"occurred_at": "1772474700"}, "occurred_at should be a date and time"),
         (
             {"kind": None},
             "kind is missing; known here: answer, consolidate, forget, pin, rate, remember, retire, undo",

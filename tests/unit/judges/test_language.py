@@ -8,10 +8,12 @@ import pytest
 from pydantic import JsonValue
 
 from streams.judges.language import foreign_language
+from streams.judges.lexicons import english
+from streams.text.reading import TextAnalyzer
 
 _CARDS = Path("training/material/cards")
 _EVERY = 20
-_TAKEN_FOR_FOREIGN_MAX = 0.005
+_TAKEN_FOR_FOREIGN_MAX = 0.001
 
 SAID = {
     "de": (
@@ -78,9 +80,33 @@ def test_english_notes_are_hardly_ever_taken_for_another_language() -> None:
         line for file in sorted(_CARDS.rglob("*.jsonl")) for line in file.read_text().splitlines()
     ][::_EVERY]
     notes = [text for line in lines for text in _texts(json.loads(line))]
-    foreign = [text for text in notes if foreign_language(text)]
+    reader = TextAnalyzer(english(), foreign_language)
+    foreign = [text for text in notes if reader.of(text).foreign]
     assert len(notes) > 1_000
     assert len(foreign) < _TAKEN_FOR_FOREIGN_MAX * len(notes), foreign
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Luna dislikes tuna.", None),
+        ("Giulia joined Deloitte.", None),
+        ("two sons", None),
+        ("Toutes les dates", "fr"),
+        ("Mag keine Pilze.", "de"),
+    ],
+)
+def test_a_note_in_words_of_the_dictionary_is_read_as_english(
+    text: str, language: str | None
+) -> None:
+    assert foreign_language(text) is not None
+    assert TextAnalyzer(english(), foreign_language).of(text).foreign == language
+
+
+def test_no_other_language_is_taken_for_english_words() -> None:
+    reader = TextAnalyzer(english(), foreign_language)
+    told = {(code, text): reader.of(text).foreign for code, said in SAID.items() for text in said}
+    assert told == {(code, text): code for code, text in told}
 
 
 def test_a_long_text_is_told_by_its_beginning() -> None:

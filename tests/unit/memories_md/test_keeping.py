@@ -120,6 +120,20 @@ def test_each_visit_of_a_session_is_counted_once_whichever_memory_tells_of_it() 
     assert "**Visits:** 5 | **Episodes:** 1, 2, 3\n" in render(read.document)
 
 
+@pytest.mark.parametrize(("session", "episode"), [("Ep01", "01"), ("ep_02", "ep_02"), ("Ep", "Ep")])
+def test_a_session_that_is_called_as_an_episode_is_written_gets_no_second_prefix(
+    session: str, episode: str
+) -> None:
+    written = follow(parse(""), [kept(1, 1, "It creaks.", title="Door", sessions=(session,))])
+    text = render(written.document)
+    assert f"**[NOTE] Door** *(Ep{episode})*\n" in text
+    assert f"**Visits:** 1 | **Episodes:** {episode}\n" in text
+    read = [one.entry.meta.episode for one in entries(parse(text))]
+    assert read == [episode]
+    again = follow(parse(""), [kept(1, 1, "It creaks.", title="Door", sessions=(episode,))])
+    assert render(again.document) == text
+
+
 def test_two_memories_of_one_title_are_two_entries() -> None:
     told = [
         kept(1, 1, title="Door", text="It creaks."),
