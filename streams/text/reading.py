@@ -75,11 +75,12 @@ class AnalysedText:
     def foreign(self) -> str | None:
         """The code of the text's language if that is surely not English.
 
-        It is asked first, as few texts are: the dictionary then speaks for short notes, of which
-        statistics know too little ("Luna dislikes tuna" is Estonian).
+        The dictionary speaks first: statistics know too little of short notes ("Luna dislikes tuna"
+        is Estonian to them), and take longer.
         """
-        language = self.tell(self.text)
-        return None if language and _is_in_english_words(self._pieces, self.lexicon) else language
+        if _is_in_english_words(self._pieces, self.lexicon):
+            return None
+        return self.tell(self.text)
 
     @cached_property
     def keywords(self) -> frozenset[str]:
