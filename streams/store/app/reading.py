@@ -62,14 +62,6 @@ class AmbiguousPrefix(Exception):
     """Several things have the given id, or one that starts with it."""
 
 
-async def records(log: Log, topic: str) -> AsyncIterator[LogRecord]:
-    """Yield all records of a topic, partition by partition."""
-    for partition in range(await log.partitions(topic)):
-        async for page in pages(log, topic, partition):
-            for record in page:
-                yield record
-
-
 async def ends(log: Log, topic: str) -> list[int]:
     """Return the offset after the last record of each partition of a topic."""
     return [await log.end(topic, one) for one in range(await log.partitions(topic))]
