@@ -14,12 +14,12 @@ from streams.model.policy import InvalidPolicy
 from streams.model.ports.failures import Fatal, NoModel, NoStore, Transient
 from streams.model.ports.index import Index
 from streams.model.ports.log import Log, SearchableLog
-from streams.stage.flow.takeover import DEDUPLICATOR_GROUP, applied
+from streams.stage.flow.takeover import DEDUPLICATOR_GROUP
 from streams.stage.flow.writer import WRITER_GROUP, is_level
 from streams.store.app import policies, wiring
 from streams.store.app.embedding import settings_of
 from streams.store.app.failures import Failure, failure_of
-from streams.store.app.reading import LogTarget, StoreReader, ends
+from streams.store.app.reading import LogTarget, StoreReader, ends, unapplied
 from streams.store.app.settings import Settings
 from streams.store.core.counts import number
 from streams.store.world.store_directory import StoreDirectory
@@ -174,10 +174,10 @@ async def _collection(settings: Settings) -> str:
     """Compare a server's collection with the log; a local index belongs to its own process."""
     if not settings.index.kind.shared:
         return f"{settings.index.kind}, in the directory of the one `memsieve service serve`; not examined"
-    index = await wiring.open_index(settings, create=False)
+    index = await wiring.open_collection(settings)
     log = wiring.kafka_log(settings)
     try:
-        if waiting := await _unapplied(index, log):
+        if waiting := await unapplied(index, log):
             return f"{waiting:,} records are still to be applied; not examined meanwhile"
         return await _compared(index, log, "the collection", "start the writer again")
     finally:
@@ -205,12 +205,6 @@ async def _index(settings: Settings) -> str:
             await index.close()
     copied = "" if readable == directory.index else ", by a copy of it, for it cannot be written"
     return f"{made.index}, {fact}{copied}"
-
-
-async def _unapplied(index: Index, log: Log) -> int:
-    """Return the number of decision records that the index has not applied yet."""
-    every = enumerate(await ends(log, DECISIONS.name))
-    return sum([end - (await applied(index, p)).reached.offset for p, end in every])
 
 
 async def _compared(index: Index, log: SearchableLog, place: str, remedy: str) -> str:

@@ -62,7 +62,7 @@ async def _cluster(
         await ends(log, DECISIONS.name)
     )  # before the index: services create it before deciding
     try:
-        index = await wiring.open_index(settings, create=False)
+        index = await wiring.open_collection(settings)
     except NoStore as error:
         if nothing_yet:
             return log, [Check("index", f"{place}: not made yet; not examined"), *_sinks(settings)]
