@@ -26,17 +26,6 @@ from streams.store.world.store_directory import StoreDirectory
 
 
 @dataclass(frozen=True)
-class Examined:
-    """What is true of a part that works; `warnings` say what else needs attention."""
-
-    told: str
-    warnings: Sequence[str] = ()
-
-
-Examiner = Callable[[Settings], Awaitable[str | Examined]]
-
-
-@dataclass(frozen=True)
 class Diagnosis:
     """The diagnosis of one part; its fact and its warnings name the remedy.
 
@@ -51,6 +40,10 @@ class Diagnosis:
     @property
     def healthy(self) -> bool:
         return self.failure is None
+
+
+Examiner = Callable[[Settings], Awaitable[str | Diagnosis]]
+"""Returns what is true of a part that works, or its diagnosis."""
 
 
 async def examine(target: LogTarget) -> list[Diagnosis]:
@@ -71,13 +64,12 @@ async def examine(target: LogTarget) -> list[Diagnosis]:
     return [await _diagnosis(subject, examined(settings)) for subject, examined in parts]
 
 
-async def _diagnosis(subject: str, examined: Awaitable[str | Examined]) -> Diagnosis:
+async def _diagnosis(subject: str, examined: Awaitable[str | Diagnosis]) -> Diagnosis:
     try:
         found = await examined
     except (Fatal, Transient, InvalidPolicy) as error:
         return Diagnosis(subject, str(error), failure=failure_of(error))
-    fact = found if isinstance(found, Examined) else Examined(found)
-    return Diagnosis(subject, fact.told, fact.warnings)
+    return found if isinstance(found, Diagnosis) else Diagnosis(subject, found)
 
 
 async def _policy(settings: Settings) -> str:
@@ -142,7 +134,7 @@ async def _topics(settings: Settings) -> str:
     return f"{len(TOPICS)} topics, {number(partitions, 'partition')} of turns, events and decisions"
 
 
-async def _groups(settings: Settings) -> Examined:
+async def _groups(settings: Settings) -> Diagnosis:
     """Count what waits, and warn of what no service is there to work on."""
     log = wiring.kafka_log(settings)
     try:
@@ -156,7 +148,7 @@ async def _groups(settings: Settings) -> Examined:
         await log.close()
     remedies = _DISTRIBUTED if settings.index.kind.shared else _IN_ONE_PROCESS
     told = f"{number(turns, 'turn')} to extract from, {_told(undecided, unapplied)}"
-    return Examined(told, [remedies[group] for group in idle])
+    return Diagnosis("groups", told, [remedies[group] for group in idle])
 
 
 _DISTRIBUTED = {
