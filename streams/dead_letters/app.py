@@ -17,9 +17,9 @@ from streams.dead_letters.flow import (
     settled_records,
 )
 from streams.model.ports.failures import Fatal, Poison
-from streams.model.ports.log import Log, LogRecord
+from streams.model.ports.log import Log, LogRecord, records
 from streams.store.app import reading, wiring
-from streams.store.app.reading import LogTarget, records
+from streams.store.app.reading import LogTarget
 
 _TOGETHER = 100
 """Letters settled per append: each holds an event of up to 1 MiB."""

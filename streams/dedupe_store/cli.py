@@ -6,7 +6,6 @@ import io
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -147,7 +146,7 @@ def dedupe(
     options.refuse(
         of_file, "is for a Memories.md, a file that ends in .md: write a copy with --out FILE"
     )
-    if sum((out is not None, collection is not None)) > 1:
+    if out is not None and collection is not None:
         raise UsageError("--out and --collection are two places: give one of them")
     if out is not None and out.exists():
         raise UsageError(f"--out {out} already exists: name another file")
@@ -202,14 +201,13 @@ async def _dedupe(
     policy: Policy,
     settings: Settings,
 ) -> DedupeResult:
-    columns = ColumnAssignment(named.text, named.scope, named.time)
     if _is_file(source):
-        found, guess = _of_file(source, named)
+        found, columns = _of_file(source, named)
         _require_cells(out, found)
-        return await _made(found, replace(columns, guess=guess), policy, settings, source)
+        return await _made(found, columns, policy, settings, source)
     async with opening.foreign_collections(settings, source) as there:
         name = await there.named(from_collection)
-        found = await there.rows(name)
+        found, columns = await there.rows(name), ColumnAssignment(named, GuessedColumns())
         _require_cells(out, found)
         done = await _made(found, columns, policy, settings, f"{source} {name}")
         if collection is not None:
@@ -264,10 +262,10 @@ async def _made(
             )
 
 
-def _of_file(source: str, named: NamedColumns) -> tuple[list[Mapping[str, Any]], GuessedColumns]:
+def _of_file(source: str, named: NamedColumns) -> tuple[list[Mapping[str, Any]], ColumnAssignment]:
     """Read an export, or lines, and guess their columns. Raises UsageError where a line is no row."""
     [lines] = rows.sources([source])
-    guess = rows.foreign(lines, named, SCOPE)
+    columns = ColumnAssignment(named, rows.foreign(lines, named, SCOPE))
     try:
         found: list[Mapping[str, Any]] = []
         for line in lines.lines(None):
@@ -276,7 +274,7 @@ def _of_file(source: str, named: NamedColumns) -> tuple[list[Mapping[str, Any]],
             found.append(line.row)
     except Fatal as error:
         raise UsageError(str(error)) from error
-    return found, guess
+    return found, columns
 
 
 def _require_usable(done: DedupeResult) -> None:

@@ -1,7 +1,7 @@
 """Rows of another program's store as events: the mapping of their columns."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,7 +12,7 @@ from schemas.codec import EVENT, Unreadable
 from schemas.events import Remember
 from streams.model.identity import normalised
 from streams.stage.core.mapping import FieldMapping, event_fields
-from streams.store.core.columns import GuessedColumns
+from streams.store.core.columns import GuessedColumns, NamedColumns
 
 SCOPE = "imported"
 """The scope of a row that has none."""
@@ -32,18 +32,16 @@ _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 class ColumnAssignment:
     """The columns that the user named for a row's parts, and those guessed for the whole file."""
 
-    text: str | None = None
-    scope: str | None = None
-    time: str | None = None
-    guess: GuessedColumns = field(default_factory=GuessedColumns)
+    named: NamedColumns
+    guess: GuessedColumns
 
     def of(self, row: Mapping[str, Any]) -> FieldMapping:
         """Return the mapping of one row: what was named; else guessed or usual, if it has that."""
         scope = _first((self.guess.scope, *_SCOPES), row)
         return FieldMapping(
-            text=self.text or _first((self.guess.text, *_TEXTS), row) or _TEXTS[0],
-            scope=self.scope or (SCOPE if scope is None else f"{{{scope}}}"),
-            time=self.time or _first((self.guess.time, *_TIMES), row),
+            text=self.named.text or _first((self.guess.text, *_TEXTS), row) or _TEXTS[0],
+            scope=self.named.scope or (SCOPE if scope is None else f"{{{scope}}}"),
+            time=self.named.time or _first((self.guess.time, *_TIMES), row),
             day_first=self.guess.day_first,
         )
 

@@ -6,8 +6,18 @@ vectors; those too large for a copy need a graph.
 """
 
 import asyncio
+import operator
 import shutil
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -38,7 +48,6 @@ from streams.index.payload import (
     with_contents,
     without_vectors,
 )
-from streams.index.recent import RecentMemories
 from streams.model.fences import ReadPosition
 from streams.model.neighbours import KnownEvent, StoredMemory
 from streams.model.ports.failures import NoStore
@@ -340,6 +349,35 @@ class EdgeIndex:
                 return
 
 
+class RecentMemories:
+    """Keeps the newest `memories_max` memories by id, with their vectors.
+
+    Only for an index that no other process writes: what is kept here is what the index holds. At
+    384 dimensions a memory takes some 5 KiB.
+    """
+
+    def __init__(self, memories_max: int) -> None:
+        self._memories_max = memories_max
+        self._kept: OrderedDict[MemoryId, StoredMemory] = OrderedDict()
+
+    def keep(self, memories: Iterable[StoredMemory]) -> None:
+        for one in memories:
+            self._kept[one.memory.id] = one
+            self._kept.move_to_end(one.memory.id)
+        while len(self._kept) > self._memories_max:
+            self._kept.popitem(last=False)
+
+    def held(self, ids: Iterable[MemoryId]) -> dict[MemoryId, StoredMemory]:
+        """Return those of the memories that are kept, by id, in the order of `ids`."""
+        found = {identity: self._kept[identity] for identity in ids if identity in self._kept}
+        for identity in found:
+            self._kept.move_to_end(identity)
+        return found
+
+    def clear(self) -> None:
+        self._kept.clear()
+
+
 def _create(path: Path, dimension: int) -> engine.EdgeShard:
     """Create an index next to its path and rename it: a kill leaves none, or a complete one."""
     unfinished = path.with_name(f"{path.name}.unfinished")
@@ -397,13 +435,8 @@ def _is_found_alike(change: StoredMemory, known: StoredMemory | None) -> bool:
         and change.memory.status is known.memory.status
         and change.memory.content_keys == known.memory.content_keys
         and change.contradicted == known.contradicted
-        and _share_vectors(change, known)
+        and all(map(operator.is_, vectors_of(change), vectors_of(known)))
     )
-
-
-def _share_vectors(change: StoredMemory, known: StoredMemory) -> bool:
-    pairs = zip(vectors_of(change), vectors_of(known), strict=True)
-    return all(one is other for one, other in pairs)
 
 
 def _request(query: Query) -> engine.QueryRequest:

@@ -13,9 +13,9 @@ from streams.clock.system import SystemClock
 from streams.model.identity import answer_id, content_key
 from streams.model.ports.clock import Clock
 from streams.model.ports.failures import Fatal
-from streams.model.ports.log import LogRecord
+from streams.model.ports.log import LogRecord, records
 from streams.stage.core.reviewing import ReviewQuestions, SettledAnswer, newest, settles
-from streams.store.app.reading import StoreReader, records
+from streams.store.app.reading import StoreReader
 from streams.store.app.requests import unpublishable
 
 VERDICTS: tuple[str, ...] = get_args(Answer.model_fields["verdict"].annotation)

@@ -1,9 +1,11 @@
 """Commands that run as services on Kafka: extractor, deduplicator, writer, serve, consolidator."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
+from streams.store.app.settings import Settings
 from streams.store.cli import options
 from streams.store.world.extras import require
 
@@ -28,69 +30,62 @@ Workers = Annotated[
 ]
 
 
-def deduplicator(
-    *,
-    kafka: options.Kafka = None,
-    port: Port = None,
-    policy: options.Policy = None,
-    config: options.Config = None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ServiceOptions:
+    """The options of every service. Each field is an option; see main/groups.py."""
+
+    kafka: options.Kafka = None
+    port: Port = None
+    config: options.Config = None
+
+    def settings(self, **flags: Any) -> Settings:  # noqa: ANN401 - typer's values
+        """Return the settings. Raises Unusable if the packages of the services are missing."""
+        require("kafka", "a service")
+        return options.load(
+            self.config, kafka__bootstrap=self.kafka, service__port=self.port, **flags
+        )
+
+
+def deduplicator(*, policy: options.Policy = None, where: ServiceOptions) -> None:
     """Decide on events and publish the decisions, until stopped.
 
     Start up to one per partition; they share the work. Needs index.kind = qdrant.
     """
-    _run("deduplicator", kafka, port, config, policy=policy)
+    _run("deduplicator", where.settings(policy=policy))
 
 
-def writer(
-    *, kafka: options.Kafka = None, port: Port = None, config: options.Config = None
-) -> None:
+def writer(*, where: ServiceOptions) -> None:
     """Apply decisions to the index and publish changes, until stopped.
 
     Needs index.kind = qdrant.
     """
-    _run("writer", kafka, port, config)
+    _run("writer", where.settings())
 
 
-def extractor(
-    *,
-    kafka: options.Kafka = None,
-    port: Port = None,
-    llm: Llm = False,
-    config: options.Config = None,
-) -> None:
+def extractor(*, llm: Llm = False, where: ServiceOptions) -> None:
     """Extract events from turns and publish them, until stopped.
 
     Works as `extract` does with files. With a language model it needs index.kind = qdrant, because
     the model must see the existing memories.
     """
-    _run("extractor", kafka, port, config, extracts=True, extraction__llm=llm or None)
+    _run("extractor", where.settings(extraction__llm=llm or None), extracts=True)
 
 
-def consolidator(
-    *,
-    kafka: options.Kafka = None,
-    port: Port = None,
-    policy: options.Policy = None,
-    config: options.Config = None,
-) -> None:
+def consolidator(*, policy: options.Policy = None, where: ServiceOptions) -> None:
     """Consolidate the scopes that are due, until stopped.
 
     Works as `consolidate` does. Run only one, with the policy of the deduplicators.
     """
-    require("kafka", "a service")
+    settings = where.settings(policy=policy)
     from streams.services.app.consolidator import Consolidator  # noqa: PLC0415
     from streams.store.world.log_lines import log_lines, run_logged  # noqa: PLC0415 - only services need all this
 
-    settings = options.load(config, kafka__bootstrap=kafka, service__port=port, policy=policy)
     log = log_lines("consolidator")
     run_logged(Consolidator(settings, report=log.info, warn=log.warning).run(), log)
 
 
 def serve(
     *,
-    kafka: options.Kafka = None,
-    port: Port = None,
     policy: options.Policy = None,
     store: options.Store = None,
     workers: Workers = 1,
@@ -98,7 +93,7 @@ def serve(
         bool, typer.Option("--extract", help="Also extract events from turns, as `extractor` does.")
     ] = False,
     llm: Llm = False,
-    config: options.Config = None,
+    where: ServiceOptions,
 ) -> None:
     """Decide and apply in one process, or with --workers in several on one machine.
 
@@ -106,25 +101,14 @@ def serve(
     """
     if llm and not extract:
         raise options.UsageError("--llm is for turns: give --extract too")
-    flags = {"policy": policy, "store": store, "extraction__llm": llm or None}
-    _run("serve", kafka, port, config, extracts=extract, workers=workers, **flags)
+    settings = where.settings(policy=policy, store=store, extraction__llm=llm or None)
+    _run("serve", settings, extracts=extract, workers=workers)
 
 
-def _run(
-    name: str,
-    kafka: str | None,
-    port: int | None,
-    config: Any,  # noqa: ANN401 - see options.Config
-    *,
-    extracts: bool = False,
-    workers: int = 1,
-    **flags: Any,  # noqa: ANN401 - typer's values
-) -> None:
-    require("kafka", "a service")
+def _run(name: str, settings: Settings, *, extracts: bool = False, workers: int = 1) -> None:
     from streams.services.app.sharing import as_worker  # noqa: PLC0415
     from streams.store.world.log_lines import log_lines, run_logged  # noqa: PLC0415
 
-    settings = options.load(config, kafka__bootstrap=kafka, service__port=port, **flags)
     log = log_lines(name)
     if workers > 1:
         settings = as_worker(settings, workers, log.info)

@@ -34,7 +34,6 @@ from streams.store.app.client import (
     is_again,
     is_out_of_date,
     may_retry,
-    settled,
     undecided,
 )
 from streams.store.app.cluster_client import (
@@ -191,7 +190,7 @@ class TestClient:
             *["reinforce"] * 4,
             "ignore",
         ]
-        assert [one.event for one in settled(responses)] == events
+        assert [one.on_event.event for one in responses] == events
 
     async def test_the_memories_have_what_was_decided(self, client: Client) -> None:
         await client.submit([FIRST, SECOND])
@@ -221,7 +220,7 @@ class TestClient:
         assert isinstance(reused.own, Reject)
         assert isinstance(second.own, Insert)
         with pytest.raises(Fatal, match="first was not decided on: memsieve dead-letters list"):
-            settled([first, reused])
+            _ = reused.on_event
 
     async def test_a_request_about_what_has_changed_is_out_of_date(self, client: Client) -> None:
         await client.submit([FIRST])
@@ -259,7 +258,7 @@ class TestClusterClient:
         assert (response.own, response.decision) == (None, None)
         assert undecided([response]) == [response]
         with pytest.raises(Fatal):
-            settled([response])
+            _ = response.on_event
         assert await log.end(EVENTS.name, 0) == 1
 
     async def test_without_time_nobody_is_waited_for_and_nothing_is_retried(

@@ -31,7 +31,7 @@ from streams.model.identity import decision_id, memory_id, named_memory_id
 from streams.model.neighbours import StoredMemory, rank
 from streams.model.policy import Policy
 from streams.model.ports.failures import Fatal
-from streams.model.ports.log import LogRecord, SearchableLog
+from streams.model.ports.log import LogRecord, SearchableLog, records
 from streams.model.ports.models import Embedder
 from streams.model.scope import tenant
 from streams.stage.core.lineage import Wish
@@ -51,7 +51,7 @@ from streams.store.app import wiring
 from streams.store.app.client import Client, Response, is_out_of_date, may_retry, undecided
 from streams.store.app.cluster_client import watched
 from streams.store.app.embedding import ChosenModel, chosen_for
-from streams.store.app.reading import LogTarget, StoreReader, opened, records
+from streams.store.app.reading import LogTarget, StoreReader, opened
 from streams.store.app.requests import open_client
 from streams.store.app.settings import InvalidSettings
 

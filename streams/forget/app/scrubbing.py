@@ -22,13 +22,13 @@ from schemas.outcomes import DeadLetter, Settled
 from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, REVIEWS
 from streams.forget.app.forgetting import ForgetTarget
 from streams.log.local_broker import LocalBroker
-from streams.model.ports.log import Log, LogRecord, OutgoingRecord
+from streams.model.ports.log import Log, LogRecord, OutgoingRecord, records
 from streams.replay.app import rematerialising
 from streams.stage.core.tombstones import TombstoneKey, tombstone_of
 from streams.stage.flow.decisions import KIND_HEADER, read_decision
 from streams.stage.flow.forgetting import erase
 from streams.store.app import wiring
-from streams.store.app.reading import LogTarget, records
+from streams.store.app.reading import LogTarget
 
 _QUOTED = re.compile(r'"([^"\r\n]+)"')
 _ERASE = Erase.model_fields["kind"].default.encode()

@@ -1,7 +1,7 @@
 """The topics of a cluster as a log: read from any offset, append, commit, look up."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ from schemas.topics import TOPICS
 from streams.log.kafka.connection import STOP_SECONDS, Connection, bounded, require_permitted
 from streams.log.pages import page
 from streams.model.ports.failures import Fatal, NoStore, Unreachable
-from streams.model.ports.log import CommittedOffset, LogRecord, OutgoingRecord
+from streams.model.ports.log import CommittedOffset, LogRecord, OutgoingRecord, records
 
 REQUEST_BYTES_MAX: Final = 16_777_216
 """The largest record that is sent: `topics create` makes topics that accept it."""
@@ -24,7 +24,6 @@ REQUEST_BYTES_MAX: Final = 16_777_216
 _POLL_MILLISECONDS = 200
 _FETCH_WAIT_MILLISECONDS = 10
 """Reads do not wait for more data: that would delay the next read, of another partition."""
-_SCAN_PAGE = 1_000
 _COORDINATOR_ATTEMPTS = 20
 _COORDINATOR_PAUSE = 0.25
 _LOG_APPEND_TIME = 1
@@ -263,20 +262,12 @@ class KafkaLog:
         """Scan the whole topic: Kafka has no index of headers."""
         return [
             record
-            async for record in self._scan(topic)
+            async for record in records(self, topic)
             if any(
                 name in headers and value is not None and accepts(value)
                 for name, value in record.headers
             )
         ]
-
-    async def _scan(self, topic: str) -> AsyncIterator[LogRecord]:
-        for partition in range(await self.partitions(topic)):
-            offset = 0
-            while records := await self.read(topic, partition, offset, _SCAN_PAGE):
-                for record in records:
-                    yield record
-                offset = records[-1].offset + 1
 
     async def _opened_consumer(self) -> Reader:
         async with self._opening:

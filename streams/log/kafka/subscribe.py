@@ -109,7 +109,6 @@ class Subscription:
         self._loops = of.loops
         self._topic = topic
         self._group = group
-        self._assignee: Assignee | None = None
         self._records_max = records_max
         self._waiting: dict[int, list[LogRecord]] = {}
         self._deliveries: dict[int, asyncio.Task[None]] = {}
@@ -194,18 +193,12 @@ class Subscription:
     def assigned(self, places: set[TopicPartition]) -> None:
         self._log.member(self._group, self._consumer)
         self._report(f"{self._topic}: has partition(s) {_listed(places)}")
-        self.assignee.assigned([place.partition for place in places])
+        self._assignee.assigned([place.partition for place in places])
 
     async def revoked(self, places: set[TopicPartition]) -> None:
         if places:
             self._report(f"{self._topic}: lets partition(s) {_listed(places)} go")
-        await self.assignee.revoked([place.partition for place in places])
-
-    @property
-    def assignee(self) -> Assignee:
-        if self._assignee is None:
-            raise Fatal(f"nobody takes the records of {self._topic}")
-        return self._assignee
+        await self._assignee.revoked([place.partition for place in places])
 
     @property
     def _consumer(self) -> "AIOKafkaConsumer[bytes, bytes]":
@@ -244,7 +237,7 @@ class Subscription:
                 self._waiting[partition] = later
             self._taken.set()
             try:
-                await self.assignee.handle(batch)
+                await self._assignee.handle(batch)
             except Exception as error:  # noqa: BLE001 - a mistake of ours, and no reason to stop
                 self._loops.error = error
         del self._deliveries[partition]

@@ -14,26 +14,15 @@ from streams.model.policy import InvalidPolicy
 from streams.model.ports.failures import Fatal, NoModel, NoStore, Transient
 from streams.model.ports.index import Index
 from streams.model.ports.log import Log, SearchableLog
-from streams.stage.flow.takeover import DEDUPLICATOR_GROUP, applied
+from streams.stage.flow.takeover import DEDUPLICATOR_GROUP
 from streams.stage.flow.writer import WRITER_GROUP, is_level
 from streams.store.app import policies, wiring
 from streams.store.app.embedding import settings_of
 from streams.store.app.failures import Failure, failure_of
-from streams.store.app.reading import LogTarget, StoreReader, ends
+from streams.store.app.reading import LogTarget, StoreReader, ends, unapplied
 from streams.store.app.settings import Settings
 from streams.store.core.counts import number
 from streams.store.world.store_directory import StoreDirectory
-
-
-@dataclass(frozen=True)
-class Examined:
-    """What is true of a part that works; `warnings` say what else needs attention."""
-
-    told: str
-    warnings: Sequence[str] = ()
-
-
-Examiner = Callable[[Settings], Awaitable[str | Examined]]
 
 
 @dataclass(frozen=True)
@@ -51,6 +40,10 @@ class Diagnosis:
     @property
     def healthy(self) -> bool:
         return self.failure is None
+
+
+Examiner = Callable[[Settings], Awaitable[str | Diagnosis]]
+"""Returns what is true of a part that works, or its diagnosis."""
 
 
 async def examine(target: LogTarget) -> list[Diagnosis]:
@@ -71,13 +64,12 @@ async def examine(target: LogTarget) -> list[Diagnosis]:
     return [await _diagnosis(subject, examined(settings)) for subject, examined in parts]
 
 
-async def _diagnosis(subject: str, examined: Awaitable[str | Examined]) -> Diagnosis:
+async def _diagnosis(subject: str, examined: Awaitable[str | Diagnosis]) -> Diagnosis:
     try:
         found = await examined
     except (Fatal, Transient, InvalidPolicy) as error:
         return Diagnosis(subject, str(error), failure=failure_of(error))
-    fact = found if isinstance(found, Examined) else Examined(found)
-    return Diagnosis(subject, fact.told, fact.warnings)
+    return found if isinstance(found, Diagnosis) else Diagnosis(subject, found)
 
 
 async def _policy(settings: Settings) -> str:
@@ -142,7 +134,7 @@ async def _topics(settings: Settings) -> str:
     return f"{len(TOPICS)} topics, {number(partitions, 'partition')} of turns, events and decisions"
 
 
-async def _groups(settings: Settings) -> Examined:
+async def _groups(settings: Settings) -> Diagnosis:
     """Count what waits, and warn of what no service is there to work on."""
     log = wiring.kafka_log(settings)
     try:
@@ -156,7 +148,7 @@ async def _groups(settings: Settings) -> Examined:
         await log.close()
     remedies = _DISTRIBUTED if settings.index.kind.shared else _IN_ONE_PROCESS
     told = f"{number(turns, 'turn')} to extract from, {_told(undecided, unapplied)}"
-    return Examined(told, [remedies[group] for group in idle])
+    return Diagnosis("groups", told, [remedies[group] for group in idle])
 
 
 _DISTRIBUTED = {
@@ -174,10 +166,10 @@ async def _collection(settings: Settings) -> str:
     """Compare a server's collection with the log; a local index belongs to its own process."""
     if not settings.index.kind.shared:
         return f"{settings.index.kind}, in the directory of the one `memsieve service serve`; not examined"
-    index = await wiring.open_index(settings, create=False)
+    index = await wiring.open_collection(settings)
     log = wiring.kafka_log(settings)
     try:
-        if waiting := await _unapplied(index, log):
+        if waiting := await unapplied(index, log):
             return f"{waiting:,} records are still to be applied; not examined meanwhile"
         return await _compared(index, log, "the collection", "start the writer again")
     finally:
@@ -205,12 +197,6 @@ async def _index(settings: Settings) -> str:
             await index.close()
     copied = "" if readable == directory.index else ", by a copy of it, for it cannot be written"
     return f"{made.index}, {fact}{copied}"
-
-
-async def _unapplied(index: Index, log: Log) -> int:
-    """Return the number of decision records that the index has not applied yet."""
-    every = enumerate(await ends(log, DECISIONS.name))
-    return sum([end - (await applied(index, p)).reached.offset for p, end in every])
 
 
 async def _compared(index: Index, log: SearchableLog, place: str, remedy: str) -> str:

@@ -134,6 +134,14 @@ async def pages(
         start = records[-1].offset + 1
 
 
+async def records(log: Log, topic: str) -> AsyncIterator[LogRecord]:
+    """Yield all records of a topic, partition by partition."""
+    for partition in range(await log.partitions(topic)):
+        async for page in pages(log, topic, partition):
+            for record in page:
+                yield record
+
+
 @dataclass(frozen=True)
 class HandledBatch:
     """The result of handling a batch of records, before anything is committed.

@@ -10,10 +10,9 @@ from schemas.topics import DECISIONS
 from streams.index.exact import ExactIndex
 from streams.model.ports.index import Index, Sink
 from streams.model.ports.log import Log
-from streams.stage.flow.takeover import applied
 from streams.stage.flow.writer import catch_up, written
 from streams.store.app import wiring
-from streams.store.app.reading import LogTarget, ends, opened
+from streams.store.app.reading import LogTarget, ends, opened, unapplied
 from streams.store.app.setting_groups import SinkSettings
 from streams.store.app.settings import InvalidSettings
 from streams.store.flow.past import Bound, PastDecisions
@@ -92,23 +91,13 @@ async def _rebuild_collection(target: LogTarget, report: Report) -> RebuildResul
     try:
         fresh = await index.beside()
         async with opened(target) as log:
-            while await _behind(log, fresh):
+            while await unapplied(fresh, log):
                 await _follow(log, await _goals(log, None), fresh, (), report)
         before = await index.put_in_place(fresh)
         await index.drop(before)
         return RebuildResult(f"collection {await index.collection()}", await index.count())
     finally:
         await index.close()
-
-
-async def _behind(log: Log, index: Index) -> bool:
-    """Return whether the index lags behind the log."""
-    return any(
-        [
-            (await applied(index, partition)).reached.offset < end
-            for partition, end in enumerate(await ends(log, DECISIONS.name))
-        ]
-    )
 
 
 async def _follow(

@@ -96,11 +96,6 @@ def decisions_of(responses: Sequence[Response]) -> list[Decision]:
     return [one.decision for one in responses if one.decision is not None]
 
 
-def settled(responses: Sequence[Response]) -> list[OnEvent]:
-    """Return the decisions of a client that decides at once. Raises Fatal if one was set aside."""
-    return [one.on_event for one in responses]
-
-
 def is_out_of_date(decision: Decision | None) -> bool:
     """Return whether a request was refused because its memories had changed before its turn."""
     late = {Reason.OUT_OF_DATE, Reason.ANSWERED_TOO_LATE}

@@ -26,6 +26,7 @@ from streams.model.identity import named_memory_id
 from streams.model.neighbours import StoredMemory
 from streams.model.policy import Policy
 from streams.model.ports.failures import NoStore
+from streams.model.ports.index import Index
 from streams.model.ports.log import PAGE, Log, LogRecord, SearchableLog, pages
 from streams.model.scope import partition_of
 from streams.stage.core.ledger import MissingTarget, advance, effects, fold, memory_of
@@ -42,6 +43,7 @@ from streams.stage.flow.decisions import (
     read_decision,
     scope_of,
 )
+from streams.stage.flow.takeover import applied
 from streams.store.app import policies, wiring
 from streams.store.app.settings import Settings
 from streams.store.world.store_directory import StoreDirectory
@@ -62,17 +64,15 @@ class AmbiguousPrefix(Exception):
     """Several things have the given id, or one that starts with it."""
 
 
-async def records(log: Log, topic: str) -> AsyncIterator[LogRecord]:
-    """Yield all records of a topic, partition by partition."""
-    for partition in range(await log.partitions(topic)):
-        async for page in pages(log, topic, partition):
-            for record in page:
-                yield record
-
-
 async def ends(log: Log, topic: str) -> list[int]:
     """Return the offset after the last record of each partition of a topic."""
     return [await log.end(topic, one) for one in range(await log.partitions(topic))]
+
+
+async def unapplied(index: Index, log: Log) -> int:
+    """Return how many records of decisions an index has not applied yet."""
+    every = enumerate(await ends(log, DECISIONS.name))
+    return sum([max(0, end - (await applied(index, p)).reached.offset) for p, end in every])
 
 
 @dataclass(frozen=True)

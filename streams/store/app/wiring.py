@@ -226,13 +226,13 @@ def edge_index(
     return EdgeIndex(path, dimension, require_space)
 
 
-async def open_index(settings: Settings, *, create: bool = True) -> Index:
+async def open_index(settings: Settings) -> Index:
     """Return the index of a service: a collection on a server, or a local index of this process.
 
     Its name contains the model and the dimension, so that vectors of two models never mix.
     """
     if settings.index.kind.shared:
-        return await open_collection(settings, create=create)
+        return await open_collection(settings, create=True)
     name, dimension = await _collection_of(settings)
     directory = StoreDirectory(settings.store)
     if directory.manifest() is not None:

@@ -19,14 +19,86 @@ Work: TypeAlias = Callable[[Callable[[int], None]], Awaitable[None]]
 
 async def shown(source: FileSource, work: Work, what: str = "events") -> None:
     """Do work on a source that tells how many rows more are done; they are `what`."""
-    if not err.is_terminal:
-        lines = _Lines(source, what)
-        await work(lines.advance)
-        lines.finish()
-        return
-    with _bar() as progress:
-        task = progress.add_task(source.place, total=None, rate="")
-        await work(_on_bar(progress, task, source, what))
+    with _SourceMeter(source, what) as meter:
+        await work(meter.rows)
+
+
+class Meter:
+    """Progress of work that is counted: a bar on a terminal, else a line now and then."""
+
+    def __init__(self, what: str, title: str | None = None) -> None:
+        """Count `what`, as in "1,000 events"; `title` stands at the bar.
+
+        The first line comes some seconds after the first step: a small file gets one at its end.
+        """
+        self._what = what
+        self._title = title or what
+        self._started = time.perf_counter()
+        self._told: float | None = None
+        self._done = 0
+        self._bar = _bar() if err.is_terminal else None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        if self._bar is not None:
+            self._bar.start()
+            self._task = self._bar.add_task(self._title, total=None, rate="")
+        return self
+
+    def __exit__(self, failed: type[BaseException] | None, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+        elif failed is None:
+            self._finish()
+
+    def advance(self, count: int, total: int) -> None:
+        """Have so many more done, of about `total`."""
+        self.reach(self._done + count, total)
+
+    def reach(self, done: int, total: int) -> None:
+        """Have got to `done` of about `total`."""
+        self._done, total = done, max(total, done)
+        self._show(done, total, self._rate(), f"{self._rate()} of about {total:,}")
+
+    def _show(self, completed: int, total: int | None, rate: str, line: str) -> None:
+        now = time.perf_counter()
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, completed=completed, total=total, rate=rate)
+        elif self._told is None:
+            self._told = now
+        elif now - self._told >= _PLAIN_SECONDS:
+            self._told = now
+            note(line)
+
+    def _finish(self) -> None:
+        if self._done:
+            note(self._rate())
+
+    def _rate(self, share: str = "") -> str:
+        return f"{self._done:,} {self._what}{share}, {self._done / self._elapsed:,.0f}/s"
+
+    @property
+    def _elapsed(self) -> float:
+        return max(time.perf_counter() - self._started, 1e-9)
+
+
+class _SourceMeter(Meter):
+    """Progress of work on a file: how much of it is read says how much of it is done."""
+
+    def __init__(self, source: FileSource, what: str) -> None:
+        super().__init__(what, source.place)
+        self._source = source
+
+    def rows(self, count: int) -> None:
+        """Have so many rows more done."""
+        self._done += count
+        place = self._source.progress()
+        share = f" ({place.done / place.total:.0%})" if place.total else ""
+        rate = f"{self._rate()}{_remaining(place, self._elapsed)}"
+        self._show(place.done, place.total, rate, f"{self._title}: {self._rate(share)}")
+
+    def _finish(self) -> None:
+        note(f"{self._title}: {self._rate(' (100%)')}")
 
 
 def _bar() -> Progress:
@@ -39,100 +111,8 @@ def _bar() -> Progress:
     )
 
 
-def _on_bar(
-    progress: Progress, task: TaskID, source: FileSource, what: str
-) -> Callable[[int], None]:
-    started = time.perf_counter()
-    done = 0
-
-    def advance(rows: int) -> None:
-        nonlocal done
-        done += rows
-        elapsed = time.perf_counter() - started
-        place = source.progress()
-        rate = f"{done:,} {what}, {done / elapsed:,.0f}/s{_remaining(place, elapsed)}"
-        progress.update(task, completed=place.done, total=place.total, rate=rate)
-
-    return advance
-
-
-class _Lines:
-    """Progress where there is no terminal: a line every few seconds, and one at the end."""
-
-    def __init__(self, source: FileSource, what: str) -> None:
-        self._source = source
-        self._what = what
-        self._started = self._told = time.perf_counter()
-        self._done = 0
-
-    def advance(self, rows: int) -> None:
-        self._done += rows
-        if time.perf_counter() - self._told >= _PLAIN_SECONDS:
-            place = self._source.progress()
-            self._tell(f" ({place.done / place.total:.0%})" if place.total else "")
-
-    def finish(self) -> None:
-        self._tell(" (100%)")
-
-    def _tell(self, percent: str) -> None:
-        self._told = time.perf_counter()
-        rate = self._done / (self._told - self._started)
-        note(f"{self._source.place}: {self._done:,} {self._what}{percent}, {rate:,.0f}/s")
-
-
 def _remaining(place: FileProgress, elapsed: float) -> str:
     if not place.total or not place.done:
         return ""
     minutes, seconds = divmod(round(elapsed * (place.total - place.done) / place.done), 60)
     return f", {minutes}:{seconds:02d} left"
-
-
-class Meter:
-    """Progress of work that is counted: a bar on a terminal, else a line now and then."""
-
-    def __init__(self, what: str) -> None:
-        """Count `what`, as in "1,000 events".
-
-        The first line comes some seconds after the first step: a small file gets one at its end.
-        """
-        self._what = what
-        self._started = time.perf_counter()
-        self._told: float | None = None
-        self._done = self._total = 0
-        self._progress = _bar() if err.is_terminal else None
-        self._task: TaskID | None = None
-
-    def __enter__(self) -> Self:
-        if self._progress is not None:
-            self._progress.start()
-            self._task = self._progress.add_task(self._what, total=None, rate="")
-        return self
-
-    def __exit__(self, failed: type[BaseException] | None, *_: object) -> None:
-        if self._progress is not None:
-            self._progress.stop()
-        elif self._done and failed is None:
-            note(self._rate)
-
-    def advance(self, count: int, total: int) -> None:
-        """Have so many more done, of about `total`."""
-        self.reach(self._done + count, total)
-
-    def reach(self, done: int, total: int) -> None:
-        """Have got to `done` of about `total`."""
-        self._done, self._total = done, max(total, done)
-        if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, completed=done, total=self._total, rate=self._rate)
-        elif self._told is None:
-            self._told = time.perf_counter()
-        elif time.perf_counter() - self._told >= _PLAIN_SECONDS:
-            self._tell()
-
-    def _tell(self) -> None:
-        self._told = time.perf_counter()
-        note(f"{self._rate} of about {self._total:,}")
-
-    @property
-    def _rate(self) -> str:
-        elapsed = max(time.perf_counter() - self._started, 1e-9)
-        return f"{self._done:,} {self._what}, {self._done / elapsed:,.0f}/s"

@@ -29,7 +29,8 @@ _BOMS = (
 _ZEROS_MIN = 0.1
 """Minimum share of zero bytes at even or odd positions: in UTF-16, spaces and digits have one."""
 
-_BROKEN = re.compile("[\ud800-\udfff]")
+UNDECODED = re.compile("[\ud800-\udfff]")
+"""What `decoded` makes of a byte that is not UTF-8."""
 
 _DELIMITERS = ",;\t|"
 _RECORDS_MAX = 50
@@ -86,7 +87,7 @@ def encoding_of(head: bytes) -> tuple[int, str]:
     if (wide := _unmarked_utf_16(head)) is not None:
         return 0, wide
     text = decoded(head, UTF_8, whole=False)
-    broken = len(_BROKEN.findall(text))
+    broken = len(UNDECODED.findall(text))
     well = sum(not character.isascii() for character in text) - broken
     return 0, WESTERN if broken > well and _is_western(head) else UTF_8
 

@@ -22,7 +22,7 @@ from schemas.codec import Unreadable
 from streams.model.ports.failures import Fatal, Poison
 from streams.model.ports.sources import SourceLine, SourceMark
 from streams.store.core.exports import ExportFormat, entries, format_of, may_be_document
-from streams.store.core.shapes import ITEM, UTF_8, Layout, Shape, decoded, shape_of
+from streams.store.core.shapes import ITEM, UNDECODED, UTF_8, Layout, Shape, decoded, shape_of
 from streams.store.world.extras import how_to_install
 
 if TYPE_CHECKING:
@@ -525,7 +525,7 @@ def _csv_rows(lines: Iterator[bytes], delimiter: str) -> Iterator[SourceLine]:
         content = physical.record()
         if columns is None:
             columns = values
-            if _not_utf_8("".join(columns)):
+            if UNDECODED.search("".join(columns)):
                 raise Fatal(
                     "the header is no text in UTF-8, UTF-16 or Windows-1252; save the table as CSV "
                     "in UTF-8"
@@ -581,13 +581,9 @@ def _csv_row(columns: list[str], values: list[str]) -> dict[str, Any] | Poison:
     if len(values) != len(columns):
         return Poison(f"the number of values is {len(values)}, that of the columns {len(columns)}")
     for column, value in zip(columns, values, strict=True):
-        if _not_utf_8(value):
+        if UNDECODED.search(value):
             return Poison(f"column {column} is not UTF-8; save the file as UTF-8", column)
     return dict(zip(columns, values, strict=True))
-
-
-def _not_utf_8(value: str) -> bool:
-    return any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def _too_long(content: bytes) -> Poison | None:

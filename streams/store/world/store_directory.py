@@ -192,20 +192,8 @@ class StoreDirectory:
 
     def keep_key(self, secret: str) -> None:
         """Keep a secret for the store, readable only by its owner; an existing one stays."""
-        if self.key() is not None:
-            return
-        unfinished = self._key.with_suffix(".unfinished")
-        try:
-            unfinished.unlink(missing_ok=True)
-            with os.fdopen(
-                os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w"
-            ) as file:
-                file.write(secret + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            unfinished.replace(self._key)
-        except OSError as error:
-            raise NoStore(f"{self._key} cannot be written: {error.strerror}") from error
+        if self.key() is None:
+            _write(self._key, secret, mode=0o600)
 
     def require_space(self, free_bytes_min: int) -> None:
         """Raise NoStore if the disk is nearly full."""
@@ -292,11 +280,16 @@ def _holder(lock: int) -> str:
     return os.pread(lock, 20, 0).decode("ascii", "replace").strip() or "unknown"
 
 
-def _write(path: Path, content: str) -> None:
-    """Write a file atomically."""
+def _write(path: Path, content: str, *, mode: int = 0o666) -> None:
+    """Write a file atomically and durably."""
     unfinished = path.with_suffix(".unfinished")
     try:
-        unfinished.write_text(content + "\n", encoding="utf-8")
+        unfinished.unlink(missing_ok=True)
+        new = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(new, "w", encoding="utf-8") as file:
+            file.write(content + "\n")
+            file.flush()
+            os.fsync(file.fileno())
         unfinished.replace(path)
     except OSError as error:
         raise NoStore(f"{path} cannot be written: {error.strerror}") from error

@@ -60,10 +60,11 @@ class MemoryCopy(ABC):
 class IndexCopy(MemoryCopy):
     """An index."""
 
+    name = "index"
+
     index: Index
     place: str
     remedy: str
-    name: str = "index"
 
     async def levels(self, partitions: int) -> Mapping[int, ReadPosition]:
         del partitions

@@ -8,7 +8,6 @@ import pytest
 
 from schemas.decisions import Insert, Reinforce
 from streams.store.app import settings
-from streams.store.app.client import settled
 from streams.store.app.cluster_client import NO_WAITING
 from streams.store.app.reading import LogTarget
 from streams.store.app.requests import open_client
@@ -235,7 +234,7 @@ async def test_a_program_is_told_what_became_of_its_event_and_which_memory_stand
     new = event("Ana has a blue canoe.", scope="acme/ana", event_id="canoe-1")
     again = event("ana has a blue  canoe.", scope="acme/ana", event_id="canoe-2")
     async with open_client(target, quiet, NO_WAITING) as client:
-        inserted, known = settled(await client.submit([new, again]))
+        inserted, known = [one.on_event for one in await client.submit([new, again])]
     assert isinstance(inserted, Insert)
     assert isinstance(known, Reinforce)
     assert inserted.memory.text == known.memory.text == new.text

@@ -22,9 +22,10 @@ from streams.clock.system import SystemClock
 from streams.dead_letters.app import opened as opened_letters
 from streams.memory.app.lifecycle import Lifecycle
 from streams.memory.app.opening import open_lifecycle
+from streams.model.ports.log import records
 from streams.store.app import settings as configuration
 from streams.store.app.product_settings import ApiSettings
-from streams.store.app.reading import LogTarget, opened, records
+from streams.store.app.reading import LogTarget, opened
 from streams.store.app.settings import Settings
 from streams.store.world.metrics import ApiMetrics
 from tests.builders import event

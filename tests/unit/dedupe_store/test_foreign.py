@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from schemas.codec import Unreadable
 from schemas.events import Remember
 from streams.dedupe_store.core import SCOPE, ColumnAssignment, event_of, name_of, written
+from streams.store.core.columns import GuessedColumns, NamedColumns
 
-USUAL = ColumnAssignment()
+USUAL = ColumnAssignment(NamedColumns(), GuessedColumns())
 
 
 @pytest.mark.parametrize(
@@ -29,9 +30,9 @@ def test_the_usual_columns_are_found(row: dict[str, Any], text: str, scope: str)
 
 
 def test_columns_that_are_named_come_first() -> None:
-    columns = ColumnAssignment(text="said", scope="team/{who}", time="at")
+    named = NamedColumns(text="said", scope="team/{who}", time="at")
     row = {"text": "no", "said": "yes", "who": "ana", "at": "2026-03-01", "user_id": "x"}
-    event = event_of(row, columns, 1)
+    event = event_of(row, ColumnAssignment(named, GuessedColumns()), 1)
     assert (event.text, event.scope, event.occurred_at.year) == ("yes", "team/ana", 2026)
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
 from schemas.memories import Standing
-from streams.index.edge import EdgeIndex
-from streams.index.recent import RecentMemories
+from streams.index.edge import EdgeIndex, RecentMemories
 from streams.model.fences import BEGINNING, ReadPosition
 from streams.model.neighbours import StoredMemory
 from streams.model.ports.index import UNFOLLOWED, Query
