@@ -35,6 +35,7 @@ from streams.model.neighbours import StoredMemory
 from streams.model.policy import Policy
 from streams.model.ports.clock import Clock
 from streams.model.ports.index import Index
+from streams.model.scope import lies_in
 from streams.stage.core.consolidation import listed_bytes, proposed
 from streams.stage.core.ledger import touched
 from streams.stage.flow.judging import Judging
@@ -69,10 +70,7 @@ class ScopeSelection:
     force: bool = False
 
     def has(self, scope: ScopeName) -> bool:
-        if self.scope is None:
-            return True
-        wanted = self.scope.rstrip("/")
-        return scope == wanted or scope.startswith(f"{wanted}/")
+        return self.scope is None or lies_in(scope, self.scope.rstrip("/"))
 
 
 @dataclass

@@ -17,6 +17,7 @@ from streams.model.ports.failures import Unusable
 from streams.model.ports.index import Index, Query
 from streams.model.ports.log import Log
 from streams.model.ports.models import Embedder
+from streams.model.scope import lies_in
 from streams.model.wordings import other_than_shown
 from streams.recall.app.loading import hint_of, live_scopes
 from streams.recall.core.patterns import MEMORIES_MAX, SCOPES_MIN, alike
@@ -73,7 +74,7 @@ class RecallRequest(Record):
 
     def has(self, scope: ScopeName) -> bool:
         """Return whether a scope's memories are asked for."""
-        return scope == self.scope or (self.across and scope.startswith(f"{self.scope}/"))
+        return lies_in(scope, self.scope) if self.across else scope == self.scope
 
 
 class Recaller:
