@@ -14,8 +14,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from schemas.base import Text
 from schemas.decisions import Verdict
-from streams.judges.answers import object_of
-from streams.judges.chat import Chat, ModelQuestion
+from streams.judges.chat import Chat, ModelQuestion, object_of
 from streams.judges.prompting import FencedData, Prompt
 from streams.judges.sharing import SharedAnswers
 from streams.model.ports.models import NoAnswer, WordingRequest
