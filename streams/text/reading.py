@@ -53,26 +53,23 @@ ForeignLanguage: TypeAlias = Callable[[str], str | None]
 """Returns the code of a text's language if that is surely not English; None if it is or may be."""
 
 
-def english_alone(text: str) -> None:
-    """Take every text for English."""
-    del text
-
-
 @dataclass(frozen=True)
 class AnalysedText:
     """What one text says, as far as its form shows; each part is computed on first use.
+
+    The same text and lexicon give the same reading.
 
     Most texts are only read to be ruled out at a glance, for which `keywords` is enough.
     """
 
     text: str
     lexicon: Lexicon = field(repr=False, compare=False)
-    tell: ForeignLanguage = field(default=english_alone, repr=False, compare=False)
+    tell: ForeignLanguage | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def foreign(self) -> str | None:
-        """The code of the text's language if that is surely not English."""
-        return self.tell(self.text)
+        """The code of the text's language if that is surely not English; None without `tell`."""
+        return None if self.tell is None else self.tell(self.text)
 
     @cached_property
     def keywords(self) -> frozenset[str]:
@@ -180,16 +177,11 @@ class AnalysedText:
 class TextAnalyzer:
     """A cache of readings: it keeps those of the newest texts."""
 
-    def __init__(self, lexicon: Lexicon, tell: ForeignLanguage = english_alone) -> None:
+    def __init__(self, lexicon: Lexicon, tell: ForeignLanguage | None = None) -> None:
         self.lexicon = lexicon
-        reading = partial(read, lexicon=lexicon, tell=tell)
+        reading = partial(AnalysedText, lexicon=lexicon, tell=tell)
         self.of: Callable[[str], AnalysedText] = lru_cache(_READINGS)(reading)
         """Return the reading of a text."""
-
-
-def read(text: str, lexicon: Lexicon, tell: ForeignLanguage = english_alone) -> AnalysedText:
-    """Read a text; the same text and lexicon give the same reading."""
-    return AnalysedText(text, lexicon, tell)
 
 
 def _pieces(found: Sequence[Token], text: str, lexicon: Lexicon) -> Iterator[Piece]:
