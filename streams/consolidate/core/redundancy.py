@@ -42,18 +42,15 @@ class Crowding:
 
     @classmethod
     def of(cls, scopes: Iterable[Sequence[Vector]]) -> Self:
-        """Return that of memories, given the unit vectors of each scope."""
+        """Return that of memories, given the unit vectors of each scope; thresholds are inclusive."""
         crowding = cls()
-        for vectors in scopes:
-            crowding.add(vectors)
+        for vectors in filter(len, scopes):
+            crowding._add(vectors)
         return crowding
 
-    def add(self, vectors: Sequence[Vector]) -> None:
-        """Count the pairs of a scope, given its unit vectors; thresholds are inclusive."""
+    def _add(self, vectors: Sequence[Vector]) -> None:
         count = len(vectors)
         self.memories += count
-        if not count:
-            return
         matrix = np.stack(vectors)
         near = {threshold: np.zeros(count, np.bool_) for threshold in THRESHOLDS}
         for start in range(0, count, _ROWS):
