@@ -120,7 +120,7 @@ def _add_decisions(app: FastAPI, desk: Desk, chronicle: Chronicle) -> None:
         known = await chronicle.level()
         fitting = _fitting(known, session_of(request).grant, wanted)
         lines = list(islice(fitting, wanted.older, wanted.older + _LISTED + 1))
-        told = [(line, await known.decision(line.partition, line.offset)) for line in lines]
+        told = [(line, await known.decision(line)) for line in lines]
         return page(
             request,
             "decisions.html",
