@@ -16,7 +16,7 @@ from typing import Any
 from schemas.base import EventId, ModelId, PolicyId
 from schemas.codec import Unreadable
 from schemas.events import Remember
-from streams.consolidate.core.redundancy import DECIMALS
+from streams.consolidate.core.redundancy import Removal, rounded
 from streams.memories_md.core.checking import problems
 from streams.memories_md.core.entries import (
     Document,
@@ -85,8 +85,8 @@ class CleanedFile:
             "live_after": after.entries,
             "bytes_before": before.bytes,
             "bytes_after": after.bytes,
-            "reduction_entries": _reduction(before.entries, after.entries),
-            "reduction_bytes": _reduction(before.bytes, after.bytes),
+            "reduction_entries": rounded(Removal(before.entries, after.entries).removal_rate),
+            "reduction_bytes": rounded(Removal(before.bytes, after.bytes).removal_rate),
             "locations": [
                 {
                     "id": location.id,
@@ -278,7 +278,3 @@ def _member(gone: ReplacedEntry, now: str) -> dict[str, Any]:
         "judge": None if compared is None else compared.judge,
         "verbatim": contains(now, entry.text),
     }
-
-
-def _reduction(before: int, after: int) -> float | None:
-    return round(1 - after / before, DECIMALS) if before else None
