@@ -50,11 +50,6 @@ def level_of(file: MemoriesFile) -> Path:
     return file.beside("level.json")
 
 
-def read_level(file: MemoriesFile) -> FileLevel | None:
-    """Return a file's level; None if no writer keeps it. Raises NoStore if it is damaged."""
-    return LevelFile(file).read()
-
-
 def placed_in(text: str, level: FileLevel) -> dict[MemoryId, PlacedEntry]:
     """Return the entries of memories in a file's text, even after a kill during a change."""
     coming = level.coming
