@@ -17,7 +17,7 @@ from streams.stage.core.reviewing import ReviewQuestion
 from streams.store.app.failures import DeclinedRequest, DeclineReason
 from streams.web.app.chronicle import DoubtfulPair
 from streams.web.app.doubts import Doubts, PairFilter
-from streams.web.app.forms import OwnForm, session_of
+from streams.web.app.forms import Below, OwnForm, session_of
 from streams.web.app.pages import address, page
 from streams.web.app.sessions import TrailStep
 from streams.web.app.words import Run, compared
@@ -29,7 +29,7 @@ _SKIP = "skip"
 class Choice(Record):
     """Which pairs are looked at."""
 
-    scope: Annotated[str, Field(max_length=512)] = ""
+    scope: Below = ""
     reason: Annotated[str, Field(max_length=200)] = ""
 
 
