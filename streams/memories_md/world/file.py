@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from streams.model.ports.failures import NoStore, Transient
+from streams.sinks.jsonl import sync_directory
 
 BYTES_MAX = 104_857_600
 """A larger file is refused unread: it is held in memory as a whole."""
@@ -188,15 +189,6 @@ def write_durably(path: Path, content: bytes, mode: int = 0o644) -> None:
     except OSError:
         path.unlink(missing_ok=True)
         raise
-
-
-def sync_directory(directory: Path) -> None:
-    """Make a directory's entries durable."""
-    opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 _REMEDIES = {

@@ -13,14 +13,10 @@ from schemas.base import MemoryId
 from streams.memories_md.core.entries import entries
 from streams.memories_md.core.keeping import PlacedEntry, words_digest
 from streams.memories_md.core.parsing import parse
-from streams.memories_md.world.file import (
-    MemoriesFile,
-    meanings,
-    sync_directory,
-    write_durably,
-)
+from streams.memories_md.world.file import MemoriesFile, meanings, write_durably
 from streams.model.fences import ReadPosition
 from streams.model.ports.failures import NoStore
+from streams.sinks.jsonl import sync_directory
 
 
 @dataclass(frozen=True)
