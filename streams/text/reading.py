@@ -26,6 +26,7 @@ from streams.text.function_words import (
     PARTICLES,
     POSSESSIVES,
     PREPOSITIONS,
+    PRONOUNS,
     QUANTIFIERS,
     QUESTION_WORDS,
     SECOND_PERSON,
@@ -41,8 +42,7 @@ from streams.text.units import PERIODS
 
 _ENDS = frozenset(".!?…")
 _BREAKS = _ENDS | frozenset(',;:()[]\u2014\u2013"\u201c\u201d')
-_PRONOUNS = FIRST_PERSON | SECOND_PERSON | THIRD_PERSON
-_SUBJECTS = _PRONOUNS - POSSESSIVES.keys()
+_SUBJECTS = PRONOUNS - POSSESSIVES.keys()
 _SHOUTED = 0.75
 """Above this share of capitalised words (a heading, a title), capitals do not mark names."""
 _SHOUTED_WORDS_MIN = 3
@@ -213,7 +213,7 @@ def _is_hyphenated(token: Token, text: str) -> bool:
 def _opens_clause(found: Sequence[Token], at: int) -> bool:
     """Return whether a coordinator joins clauses: a pronoun, the next subject, follows it."""
     return (
-        found[at].lower in COORDINATORS and at + 1 < len(found) and found[at + 1].lower in _PRONOUNS
+        found[at].lower in COORDINATORS and at + 1 < len(found) and found[at + 1].lower in PRONOUNS
     )
 
 
