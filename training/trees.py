@@ -29,7 +29,7 @@ from streams.judges.lexicons import english
 from streams.judges.models import word_vectors
 from streams.text.judge.features import features, names, turned
 from streams.text.judge.prepared import PreparedText, prepare
-from streams.text.reading import read
+from streams.text.reading import AnalysedText
 from training import words
 from training.pairs import collect, evaluated_texts, read_collected
 from training.relations.material import (
@@ -88,7 +88,7 @@ class Preparation:
 
     def _of(self, text: str) -> PreparedText:
         if text not in self._prepared:
-            reading = read(text, self._lexicon)
+            reading = AnalysedText(text, self._lexicon)
             self._prepared[text] = prepare(reading, self._lexicon, self._words)
         return self._prepared[text]
 

@@ -13,9 +13,11 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from schemas.decisions import Finding, Verdict
-from streams.judges.cross_encoder import CrossEncoder
-from streams.judges.models import PACKAGED, cheap
+from streams.judges.models import PACKAGED, DeepModels, cheap, deep
 from streams.model.ports.models import NoAnswer
 from streams.model.verdict import Opinion, Pair
 from streams.text.judge.features import features
@@ -24,7 +26,7 @@ from streams.text.judge.weighing import RELATIONS, PairEvidence, Row
 from streams.text.reading import TextAnalyzer
 
 _PREPARED = 2_048
-"""The cache size for prepared texts, at about 25 KB each."""
+"""The cache size for prepared texts, at about 25 KB each, and for encoded ones, at about 40 KB."""
 
 _KEPT = 4_096
 """The cache size for opinions, at about 1.5 KB each: enough for a batch of rows that is decided on
@@ -36,6 +38,10 @@ _AT_ONCE = 1_024
 _LONGEST = 2_000
 """The longest text that is judged, in characters: the models were trained on sentences, and the
 cost grows with the product of both lengths."""
+
+_TOKENS_MAX = 128
+"""The longest text that the cross-encoder reads, in tokens: it was trained on shorter ones, and the
+cost of reading two texts grows with the square of both lengths."""
 
 _DECIMALS = 5
 """Enough to rank, and no more than arithmetic on another processor reproduces."""
@@ -112,8 +118,34 @@ class BuiltInVerifier:
         return prepare(self._readings.of(text), self._readings.lexicon, cheap(self._folder).words)
 
     @cached_property
-    def _cross_encoder(self) -> CrossEncoder:
-        return CrossEncoder(self._folder)
+    def _cross_encoder(self) -> "_CrossEncoder":
+        return _CrossEncoder(deep(self._folder))
+
+
+class _CrossEncoder:
+    """Reads two texts side by side; it first encodes each alone, and caches that."""
+
+    def __init__(self, models: DeepModels) -> None:
+        self._models = models
+        self._alone = lru_cache(_PREPARED)(self._encode)
+
+    def logits(self, first: str, second: str) -> Row | None:
+        """Return the logits over RELATIONS, symmetric in both texts; None if one is too long.
+
+        One pair per run: a pair's result never depends on the other pairs asked.
+        """
+        one, other = self._alone(first), self._alone(second)
+        if one is None or other is None:
+            return None
+        [told] = self._models.together.run(["told"], {"first": one, "second": other})
+        return told.astype(float)
+
+    def _encode(self, text: str) -> NDArray[np.float32] | None:
+        ids = self._models.tokenizer.encode(text).ids
+        if len(ids) > _TOKENS_MAX:
+            return None
+        [states] = self._models.alone.run(["told"], {"ids": np.array(ids, np.int64)})
+        return states
 
 
 class _Read(NamedTuple):

@@ -1,11 +1,13 @@
-"""Questions to an OpenAI-compatible endpoint: the text of the answer, or why there is none.
+"""Questions to an OpenAI-compatible endpoint: the answer, or why there is none.
 
 An answer that may be incomplete is rejected. Reasons are short and stable, and never quote a
 memory, an answer or the key.
 """
 
 import asyncio
+import json
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -213,3 +215,31 @@ def _text(content: bytes) -> str | FailedRequest:
     if choice.message.refusal or choice.finish_reason == "content_filter":
         return FailedRequest("refused")
     return choice.message.content or FailedRequest("empty")
+
+
+class _Repeated(ValueError):
+    """An object has the same field twice."""
+
+
+def object_of(
+    content: str, *, required: AbstractSet[str], optional: AbstractSet[str] = frozenset()
+) -> dict[str, JsonValue] | NoAnswer:
+    """Read an object with these fields, each once, and no others."""
+    try:
+        value: JsonValue = json.loads(content, object_pairs_hook=_each_once)
+    except _Repeated:
+        return NoAnswer("contradicts itself")
+    except (ValueError, RecursionError):
+        return NoAnswer("not JSON")
+    if not isinstance(value, dict):
+        return NoAnswer("not JSON")
+    if not required <= value.keys() <= required | optional:
+        return NoAnswer("wrong fields")
+    return value
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        raise _Repeated
+    return fields

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from streams.model.ports.failures import NoModel
+from streams.text.judge.prepared import WordVectors
 from streams.text.judge.weighing import Weights
-from streams.text.judge.words import WordVectors
 
 PACKAGED = Path(str(resources.files("streams.judges"))) / "judge"
 """The folder of the bundled files."""

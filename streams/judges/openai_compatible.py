@@ -14,8 +14,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from schemas.base import Text
 from schemas.decisions import Verdict
-from streams.judges.answers import object_of
-from streams.judges.chat import Chat, ModelQuestion
+from streams.judges.chat import Chat, ModelQuestion, object_of
 from streams.judges.prompting import FencedData, Prompt
 from streams.judges.sharing import SharedAnswers
 from streams.model.ports.models import NoAnswer, WordingRequest
@@ -66,15 +65,13 @@ class LlmVerifier:
     Equal pairs of one tenant are asked only once while the answer is cached.
     """
 
+    name = "llm"
+
     def __init__(self, chat: Chat, prompt: Path | None = None) -> None:
         """Raise Unusable if the prompt in that file cannot be used."""
         self.chat = chat
         self._prompt = Prompt.load("verify", prompt, "verdicts", "differences")
         self._shared: SharedAnswers[Opinion] = SharedAnswers(chat.endpoint.cache_entries)
-
-    @property
-    def name(self) -> str:
-        return "llm"
 
     async def verify(self, pairs: Sequence[Pair]) -> list[Opinion | NoAnswer]:
         return await asyncio.gather(*(self._verified(pair) for pair in pairs))

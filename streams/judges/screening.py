@@ -74,16 +74,13 @@ class TextScreener:
     """Implements ports.Screener."""
 
     def spot(self, text: str, region: str | None) -> Sequence[SensitiveSpan]:
-        return [*_secrets(text), *_numbers(text), *_telephones(text, region)]
+        return list(_spotted(text, region))
 
 
-def _secrets(text: str) -> Iterator[SensitiveSpan]:
+def _spotted(text: str, region: str | None) -> Iterator[SensitiveSpan]:
     for form in _FORMS:
         for found in form.finditer(text):
             yield SensitiveSpan("secret", "secret", *found.span())
-
-
-def _numbers(text: str) -> Iterator[SensitiveSpan]:
     for found in _EMAIL.finditer(text):
         yield SensitiveSpan("personal", "e-mail address", *found.span())
     for found in _CARD.finditer(text):
@@ -92,6 +89,8 @@ def _numbers(text: str) -> Iterator[SensitiveSpan]:
     for found in _IBAN.finditer(text):
         if length := _account(found.group()):
             yield SensitiveSpan("personal", "bank account", found.start(), found.start() + length)
+    for call in phonenumbers.PhoneNumberMatcher(text, region):
+        yield SensitiveSpan("personal", "telephone number", call.start, call.end)
 
 
 def _account(text: str) -> int:
@@ -103,8 +102,3 @@ def _account(text: str) -> int:
             continue
         return end
     return 0
-
-
-def _telephones(text: str, region: str | None) -> Iterator[SensitiveSpan]:
-    for found in phonenumbers.PhoneNumberMatcher(text, region):
-        yield SensitiveSpan("personal", "telephone number", found.start, found.end)

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from schemas.base import ScopeName
 from schemas.codec import EVENT
 from streams.recall.app import recalling
 from streams.recall.app.loading import (
@@ -17,6 +16,7 @@ from streams.recall.app.loading import (
     SearchRequest,
     ShownEntries,
     ShownEntry,
+    hint_of,
     hints,
     loading,
     only_scope,
@@ -30,7 +30,6 @@ from streams.store.cli.conflicts import show_conflict
 from streams.store.cli.console import note, quoted, say, say_object, tell
 from streams.store.cli.options import UsageError
 from streams.store.core.counts import number
-from streams.store.core.suggestions import nothing_in
 
 
 def search(
@@ -219,20 +218,20 @@ async def _recall(
 def _list(
     given: Mapping[str, Any], source: LogTarget, hints_file: Path | None, *, as_json: bool
 ) -> None:
-    asked, result, others = asyncio.run(_load(source, given))
+    asked, result, nothing = asyncio.run(_load(source, given))
     if hints_file is not None:
         _write_hints(hints_file, asked, result)
     if as_json:
         say_object({**asked.model_dump(mode="json"), **result.model_dump(mode="json")})
     else:
         _show(result)
-    if others:
-        note(nothing_in(asked.scope, others))
+    if nothing is not None:
+        note(nothing)
 
 
 async def _load(
     source: LogTarget, given: Mapping[str, Any]
-) -> tuple[SearchRequest, ShownEntries, list[ScopeName]]:
+) -> tuple[SearchRequest, ShownEntries, str | None]:
     """Search a scope, or the only one; if it has no memories, suggest scopes."""
     target = replace(source, settings=thorough(source.settings))
     async with loading(target, report=note) as opened:
@@ -240,7 +239,10 @@ async def _load(
         names = {"query": "QUERY", "lexical_weight": "--hybrid"}
         asked = options.asked(SearchRequest, {**given, "scope": scope}, names)
         result = await opened.search(asked)
-        return asked, result, [] if result.entries else await opened.scopes_like(asked.scope)
+        if result.entries:
+            return asked, result, None
+        index = await opened.index()
+        return asked, result, await hint_of(index, asked.scope, lambda one: one == asked.scope)
 
 
 def _write_hints(path: Path, asked: SearchRequest, result: ShownEntries) -> None:

@@ -43,7 +43,7 @@ class JsonlSink(FollowedSink):
         with _meanings(directory):
             if not directory.is_dir():
                 directory.mkdir(exist_ok=True)
-                _sync(directory.parent)
+                sync_directory(directory.parent)
         if not os.access(directory, os.W_OK | os.X_OK):
             raise NoStore(f"{directory}: {_SEALED}")
 
@@ -159,7 +159,7 @@ class _Feed:
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(self._level)
-        _sync(self._directory)
+        sync_directory(self._directory)
 
 
 def _is_before(memory: Memory, gone: Mapping[MemoryId, int]) -> bool:
@@ -195,7 +195,7 @@ def _byte(path: Path, at: int) -> bytes:
         return b""
 
 
-def _sync(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
     """Make a directory's entries durable."""
     opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:

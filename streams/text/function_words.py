@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 
 
-def _by_word(**words: str) -> Mapping[str, str]:
+def by_word(**words: str) -> Mapping[str, str]:
     """Return the kind of each word, from the words of each kind."""
     return {word: kind for kind, listed in words.items() for word in listed.split()}
 
@@ -21,24 +21,25 @@ SECOND_PERSON = frozenset("you your yours yourself yourselves".split())
 THIRD_PERSON = frozenset(
     "he him his himself she her hers herself it its itself they them their theirs themselves".split()
 )
+PRONOUNS = FIRST_PERSON | SECOND_PERSON | THIRD_PERSON
 DEMONSTRATIVES = frozenset(
     "this that these those there here such same other another own one ones".split()
 )
-POSSESSIVES = _by_word(i="my", we="our", you="your", he="his", she="her", it="its", they="their")
+POSSESSIVES = by_word(i="my", we="our", you="your", he="his", she="her", it="its", they="their")
 
-AUXILIARIES = _by_word(
+AUXILIARIES = by_word(
     be="am is are was were be been being", do="do does did", have="has have had having"
 )
 BE = frozenset(form for form, base in AUXILIARIES.items() if base == "be") | {"get", "gets", "got"}
 
-MODALS = _by_word(
+MODALS = by_word(
     ability="can able",
     possible="could may might maybe perhaps possibly probably likely apparently supposedly allegedly",
     obligation="must should shall ought need needs",
     conditional="would",
     future="will",
 )
-MODAL_WITH_TO = _by_word(
+MODAL_WITH_TO = by_word(
     obligation="have has had need needs needed obliged required supposed",
     wish="want wants wanted wish wishes hope hopes hoped plan plans planned planning intend intends",
     possible="allowed permitted",
@@ -65,7 +66,7 @@ NEGATIVE_ADJECTIVES = frozenset(
 NO_NEGATION_BEHIND = frozenset("only just merely doubt matter wonder".split())
 """After "not" or "no" these form an idiom that asserts."""
 
-QUANTIFIERS = _by_word(
+QUANTIFIERS = by_word(
     all="all every each everyone everybody everything",
     always="always",
     most="most mostly usually",
@@ -101,9 +102,7 @@ FUNCTION_WORDS = (
     ARTICLES
     | COORDINATORS
     | SUBORDINATORS
-    | FIRST_PERSON
-    | SECOND_PERSON
-    | THIRD_PERSON
+    | PRONOUNS
     | DEMONSTRATIVES
     | AUXILIARIES.keys()
     | MODALS.keys()

@@ -167,10 +167,6 @@ class Lexicon:
         """
         return self._lemma(word, pos)
 
-    def bases(self, word: str) -> frozenset[str]:
-        """Return every base form that a spelling can have, including itself if it is one."""
-        return self._facets(word).bases
-
     def parts_of_speech(self, word: str) -> frozenset[str]:
         """Return the parts of speech of a spelling: n, v, a, r."""
         return frozenset(pos for _, pos in self._base_forms(word))

@@ -26,6 +26,7 @@ from streams.text.function_words import (
     PARTICLES,
     POSSESSIVES,
     PREPOSITIONS,
+    PRONOUNS,
     QUANTIFIERS,
     QUESTION_WORDS,
     SECOND_PERSON,
@@ -41,8 +42,7 @@ from streams.text.units import PERIODS
 
 _ENDS = frozenset(".!?…")
 _BREAKS = _ENDS | frozenset(',;:()[]\u2014\u2013"\u201c\u201d')
-_PRONOUNS = FIRST_PERSON | SECOND_PERSON | THIRD_PERSON
-_SUBJECTS = _PRONOUNS - POSSESSIVES.keys()
+_SUBJECTS = PRONOUNS - POSSESSIVES.keys()
 _SHOUTED = 0.75
 """Above this share of capitalised words (a heading, a title), capitals do not mark names."""
 _SHOUTED_WORDS_MIN = 3
@@ -55,30 +55,27 @@ ForeignLanguage: TypeAlias = Callable[[str], str | None]
 """Returns the code of a text's language if that is surely not English; None if it is or may be."""
 
 
-def english_alone(text: str) -> None:
-    """Take every text for English."""
-    del text
-
-
 @dataclass(frozen=True)
 class AnalysedText:
     """What one text says, as far as its form shows; each part is computed on first use.
+
+    The same text and lexicon give the same reading.
 
     Most texts are only read to be ruled out at a glance, for which `keywords` is enough.
     """
 
     text: str
     lexicon: Lexicon = field(repr=False, compare=False)
-    tell: ForeignLanguage = field(default=english_alone, repr=False, compare=False)
+    tell: ForeignLanguage | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def foreign(self) -> str | None:
-        """The code of the text's language if that is surely not English.
+        """The code of the text's language if that is surely not English; None without `tell`.
 
         The dictionary speaks first: statistics know too little of short notes ("Luna dislikes tuna"
         is Estonian to them), and take longer.
         """
-        if _is_in_english_words(self._pieces, self.lexicon):
+        if self.tell is None or _is_in_english_words(self._pieces, self.lexicon):
             return None
         return self.tell(self.text)
 
@@ -188,16 +185,11 @@ class AnalysedText:
 class TextAnalyzer:
     """A cache of readings: it keeps those of the newest texts."""
 
-    def __init__(self, lexicon: Lexicon, tell: ForeignLanguage = english_alone) -> None:
+    def __init__(self, lexicon: Lexicon, tell: ForeignLanguage | None = None) -> None:
         self.lexicon = lexicon
-        reading = partial(read, lexicon=lexicon, tell=tell)
+        reading = partial(AnalysedText, lexicon=lexicon, tell=tell)
         self.of: Callable[[str], AnalysedText] = lru_cache(_READINGS)(reading)
         """Return the reading of a text."""
-
-
-def read(text: str, lexicon: Lexicon, tell: ForeignLanguage = english_alone) -> AnalysedText:
-    """Read a text; the same text and lexicon give the same reading."""
-    return AnalysedText(text, lexicon, tell)
 
 
 def _pieces(found: Sequence[Token], text: str, lexicon: Lexicon) -> Iterator[Piece]:
@@ -229,7 +221,7 @@ def _is_hyphenated(token: Token, text: str) -> bool:
 def _opens_clause(found: Sequence[Token], at: int) -> bool:
     """Return whether a coordinator joins clauses: a pronoun, the next subject, follows it."""
     return (
-        found[at].lower in COORDINATORS and at + 1 < len(found) and found[at + 1].lower in _PRONOUNS
+        found[at].lower in COORDINATORS and at + 1 < len(found) and found[at + 1].lower in PRONOUNS
     )
 
 

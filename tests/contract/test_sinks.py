@@ -35,8 +35,8 @@ from streams.memories_md.world import file as memories_md_file
 from streams.memories_md.world import level as memories_md_level
 from streams.memories_md.world import sink as memories_md
 from streams.memories_md.world.file import MemoriesFile
+from streams.memories_md.world.level import LevelFile, placed_in
 from streams.memories_md.world.level import level_of as markdown_level_of
-from streams.memories_md.world.level import placed_in, read_level
 from streams.memories_md.world.sink import MemoriesMdSink
 from streams.model.fences import Epoch, ReadPosition
 from streams.model.ports.failures import NoStore, Transient
@@ -130,7 +130,7 @@ def make_markdown(path: Path) -> Sink:
 
 def read_markdown(path: Path) -> dict[MemoryId, object]:
     file = MemoriesFile(path)
-    level, text = read_level(file), file.read() or ""
+    level, text = LevelFile(file).read(), file.read() or ""
     if level is None:
         return {}
     document = parse(text)

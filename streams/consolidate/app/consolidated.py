@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeAlias
 from schemas.base import PolicyId, ScopeName
 from schemas.decisions import OnEvent, Reason, Supersession
 from schemas.events import Consolidate
-from schemas.memories import Memory
-from streams.consolidate.core.redundancy import ALERT, DECIMALS, Removal
+from schemas.memories import Memory, Target
+from streams.consolidate.core.redundancy import ALERT, Removal, rounded
 
 Why: TypeAlias = Literal[
     "done",
@@ -62,17 +62,14 @@ class DecidedProposal:
         return self.decision.memory if isinstance(self.decision, Supersession) else None
 
     @property
-    def removed(self) -> int:
-        """By how many the live memories decreased."""
-        if isinstance(self.decision, Supersession):
-            return len(self.decision.targets) - 1
-        return 0
+    def targets(self) -> tuple[Target, ...]:
+        """The memories that are joined; none if they were kept apart."""
+        return self.decision.targets if isinstance(self.decision, Supersession) else ()
 
     def as_json(self) -> dict[str, Any]:
         decision = self.decision
         near = {one.memory_id: one for one in decision.evidence.neighbours}
-        targets = decision.targets if isinstance(decision, Supersession) else ()
-        joined = {target.memory_id for target in targets}
+        joined = {target.memory_id for target in self.targets}
         survivor = self.survivor
         return {
             "decision_id": decision.decision_id,
@@ -120,7 +117,7 @@ class ScopePass:
     @property
     def churn(self) -> float:
         """The share of the scope's memories that were retired or changed."""
-        changed = sum(one.removed + 1 for one in self.groups if one.survivor is not None)
+        changed = sum(len(one.targets) for one in self.groups)
         return changed / self.before if self.before else 0.0
 
     def as_json(self) -> dict[str, Any]:
@@ -133,7 +130,7 @@ class ScopePass:
             "pairs_judged": self.judged,
             "rounds": self.rounds,
             "checked": self.checked,
-            "churn": round(self.churn, DECIMALS),
+            "churn": rounded(self.churn),
             "depth_max": self.depth_max,
             "without_live_successor": self.without_live_successor,
             "groups": [one.as_json() for one in self.groups],
@@ -205,5 +202,5 @@ def _sizes(passes: Sequence[ScopePass]) -> dict[str, Any]:
         **_removal(passes).as_json(),
         "bytes_before": before,
         "bytes_after": after,
-        "size_reduction": round(1 - after / before, DECIMALS) if before else None,
+        "size_reduction": rounded(Removal(before, after).removal_rate),
     }

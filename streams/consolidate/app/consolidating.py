@@ -22,28 +22,29 @@ from pathlib import Path
 
 from schemas.base import EventId, MemoryId, ScopeName
 from schemas.decisions import Ignore, Marker, OnEvent, Reason, Supersession
-from schemas.events import Consolidate
+from schemas.events import Consolidate, Event
 from schemas.memories import Memory
 from streams.clock.stopwatch import time_limit, timed
 from streams.clock.system import SystemClock
 from streams.consolidate.app.consolidated import ConsolidationPass, DecidedProposal, ScopePass, Why
-from streams.consolidate.app.proposing import OnceClient
 from streams.consolidate.core.redundancy import supersession
 from streams.consolidate.flow import CandidateGeneration, Known, PassBudget
 from streams.consolidate.world import LastPass, Passes
+from streams.model.identity import decision_id
 from streams.model.neighbours import StoredMemory
 from streams.model.policy import Policy
 from streams.model.ports.clock import Clock
 from streams.model.ports.index import Index
+from streams.model.scope import lies_in
 from streams.stage.core.consolidation import listed_bytes, proposed
 from streams.stage.core.ledger import touched
 from streams.stage.flow.judging import Judging
 from streams.store.app import wiring
-from streams.store.app.client import Client
+from streams.store.app.client import Client, Response
 from streams.store.app.cluster_client import Waiting
 from streams.store.app.embedding import policy_of
 from streams.store.app.product_settings import ConsolidateSettings
-from streams.store.app.reading import LogTarget, opened, reader_of
+from streams.store.app.reading import LogTarget, StoreReader, opened, reader_of
 from streams.store.app.requests import open_client, open_dry_run
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -69,10 +70,7 @@ class ScopeSelection:
     force: bool = False
 
     def has(self, scope: ScopeName) -> bool:
-        if self.scope is None:
-            return True
-        wanted = self.scope.rstrip("/")
-        return scope == wanted or scope.startswith(f"{wanted}/")
+        return self.scope is None or lies_in(scope, self.scope.rstrip("/"))
 
 
 @dataclass
@@ -354,7 +352,29 @@ async def _open_client(
         open_client(target, report, waiting, judging=judging) as client,
         opened(target) as log,
     ):
-        yield OnceClient(client, reader_of(log, target)) if log.is_indexed else client
+        yield _OnceClient(client, reader_of(log, target)) if log.is_indexed else client
+
+
+@dataclass(frozen=True)
+class _OnceClient:
+    """Implements Client: an event that was decided on before is not submitted again."""
+
+    client: Client
+    reader: StoreReader
+    attempts_left = 0
+
+    async def index(self) -> Index:
+        return await self.client.index()
+
+    async def submit(self, events: Sequence[Event]) -> list[Response]:
+        ids = [decision_id(one.scope, one.event_id) for one in events]
+        known = await self.reader.on_events(ids)
+        new = [one for identity, one in zip(ids, events, strict=True) if identity not in known]
+        made = {one.event.event_id: one for one in await self.client.submit(new)}
+        return [
+            made.get(event.event_id) or Response(event, known[identity])
+            for identity, event in zip(ids, events, strict=True)
+        ]
 
 
 def _state(target: LogTarget) -> Path | None:

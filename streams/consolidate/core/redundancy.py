@@ -24,12 +24,17 @@ _ROWS = 512
 _ROUNDING = 0.5 * 10.0**-SIMILARITY_DECIMALS
 """Half a unit of the bands' rounding, so that the same pairs count as at a threshold here."""
 
-DECIMALS = 4
-"""Of rates, as they are told to programs."""
+_DECIMALS = 4
+"""Of measures, as they are told to programs."""
 
 HEALTHY = (0.05, 0.20)
 ALERT = 0.50
 """The share of memories that deduplication removes: the usual range, and the level of alert."""
+
+
+def rounded(number: float | None) -> float | None:
+    """Round a measure as it is told to programs."""
+    return None if number is None else round(number, _DECIMALS)
 
 
 @dataclass
@@ -42,18 +47,15 @@ class Crowding:
 
     @classmethod
     def of(cls, scopes: Iterable[Sequence[Vector]]) -> Self:
-        """Return that of memories, given the unit vectors of each scope."""
+        """Return that of memories, given the unit vectors of each scope; thresholds are inclusive."""
         crowding = cls()
-        for vectors in scopes:
-            crowding.add(vectors)
+        for vectors in filter(len, scopes):
+            crowding._add(vectors)
         return crowding
 
-    def add(self, vectors: Sequence[Vector]) -> None:
-        """Count the pairs of a scope, given its unit vectors; thresholds are inclusive."""
+    def _add(self, vectors: Sequence[Vector]) -> None:
         count = len(vectors)
         self.memories += count
-        if not count:
-            return
         matrix = np.stack(vectors)
         near = {threshold: np.zeros(count, np.bool_) for threshold in THRESHOLDS}
         for start in range(0, count, _ROWS):
@@ -108,12 +110,11 @@ class Removal:
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures for programs, with stable keys."""
-        rate = self.removal_rate
         return {
             "memories_before": self.events,
             "memories_after": self.live,
             "removed_count": self.removed,
-            "removal_rate": None if rate is None else round(rate, DECIMALS),
+            "removal_rate": rounded(self.removal_rate),
             "status": self.status,
         }
 

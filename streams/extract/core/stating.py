@@ -9,19 +9,16 @@ from collections.abc import Sequence
 from streams.text.function_words import (
     ARTICLES,
     AUXILIARIES,
-    FIRST_PERSON,
     FUNCTION_WORDS,
     MODALS,
     NEGATORS,
     POSSESSIVES,
-    SECOND_PERSON,
-    THIRD_PERSON,
+    PRONOUNS,
 )
 from streams.text.lexicon import Lexicon
 from streams.text.tokens import Form, Token, tokens
 
-_SUBJECTS = FIRST_PERSON | SECOND_PERSON | THIRD_PERSON | {"there"}
-_STATING = _SUBJECTS | AUXILIARIES.keys() | MODALS.keys() | NEGATORS
+_STATING = PRONOUNS | {"there"} | AUXILIARIES.keys() | MODALS.keys() | NEGATORS
 _OBJECTS = ARTICLES | POSSESSIVES.keys() | {"it", "them", "this", "that"}
 _BETWEEN_NAMES = frozenset(".,;!()-\u2013\u2014\"'\u201c\u201d\u2018\u2019")
 """Other marks say something of what they stand between: a price, a setting, a table."""

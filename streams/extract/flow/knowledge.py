@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from schemas.base import ScopeName
 from schemas.codec import EVENT, Unreadable
@@ -21,29 +20,25 @@ from streams.stage.flow.takeover import applied
 _FROM_A_TURN = f"{TURNS.name}/".encode()
 
 
-@dataclass(frozen=True)
-class KnowledgeLimits:
-    """A model sees the `known_max` memories of a scope that were seen last.
-
-    If `undecided_max` of a partition's events are not yet decided and applied, the model is not
-    asked: it would not see their content.
-    """
-
-    known_max: int = 50
-    undecided_max: int = 10_000
-
-
 class Knowledge:
     """What is known in the scopes of one partition.
 
     The index says how far it has followed the events: later ones are kept here until it has them.
     """
 
-    def __init__(self, log: Log, index: Index, limits: KnowledgeLimits, partition: int) -> None:
+    def __init__(
+        self, log: Log, index: Index, partition: int, *, known_max: int, undecided_max: int
+    ) -> None:
+        """Show a model the `known_max` memories of a scope that were seen last.
+
+        If `undecided_max` of the partition's events are not yet decided and applied, it is not
+        asked: it would not see their content.
+        """
         self._log = log
         self._index = index
         self._partition = partition
-        self._limits = limits
+        self._known_max = known_max
+        self._undecided_max = undecided_max
         self._waiting: deque[tuple[int, Remember]] = deque()
 
     async def recall(self) -> None:
@@ -53,7 +48,7 @@ class Knowledge:
         """
         at = (await applied(self._index, self._partition)).reached.next_event
         end = await self._log.end(EVENTS.name, self._partition)
-        if end - at >= self._limits.undecided_max:
+        if end - at >= self._undecided_max:
             raise Transient(_behind(end - at))
         self._waiting.clear()
         async for page in pages(self._log, EVENTS.name, self._partition, at):
@@ -64,7 +59,7 @@ class Knowledge:
         reached = (await applied(self._index, self._partition)).reached
         while self._waiting and self._waiting[0][0] < reached.next_event:
             self._waiting.popleft()
-        if len(self._waiting) >= self._limits.undecided_max:
+        if len(self._waiting) >= self._undecided_max:
             raise NotYet(_behind(len(self._waiting)))
 
     def add(self, offsets: Sequence[int], events: Sequence[Remember]) -> None:
@@ -78,7 +73,7 @@ class Knowledge:
         """
         memories = [stored.memory async for stored in self._index.scan(scope)]
         waiting = [event for _, event in self._waiting if event.scope == scope]
-        notes = Notes(memories, waiting, self._limits.known_max)
+        notes = Notes(memories, waiting, self._known_max)
         ids = {decision_id(scope, event): event for event in map(event_id_of, turns)}
         notes.know(scope, [ids[one] for one in await self._index.decided(list(ids))])
         return notes

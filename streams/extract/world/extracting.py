@@ -5,8 +5,7 @@ from pathlib import Path
 from schemas.events import Remember
 from streams.extract.core import synthesis
 from streams.extract.core.synthesis import Abstention, Material, RejectedAnswer
-from streams.judges.answers import object_of
-from streams.judges.chat import Chat, ModelQuestion
+from streams.judges.chat import Chat, ModelQuestion, object_of
 from streams.judges.prompting import FencedData, Prompt
 from streams.model.ports.models import NoAnswer
 

@@ -15,9 +15,9 @@ from streams.consolidate.core.redundancy import (
     LogStatistics,
     Removal,
     Supersession,
+    rounded,
     supersession,
 )
-from streams.lab.app.evaluated import rounded
 from streams.lab.app.labelled import Unmeasurable, event_of_row
 from streams.model.embedding import Vector
 from streams.model.ports.failures import Poison

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from schemas.base import PolicyId
 from schemas.decisions import Compared, Composition
-from streams.consolidate.core.redundancy import DECIMALS
+from streams.consolidate.core.redundancy import Removal, rounded
 from streams.lab.app.labelled import LabelledRow
 from streams.lab.core.grading import Grade
 from streams.lab.core.measures import BCubed, Proportion, auc, b_cubed, rate
@@ -124,13 +124,13 @@ class StreamGrowth:
 
     def as_json(self) -> dict[str, Any]:
         """Return S2's metrics; `duration` rates the time per 1,000 events."""
-        removed = self.events - self.memories
+        removal = Removal(self.events, self.memories)
         per_1000 = 1_000 * self.seconds / self.events if self.events else None
         return {
             "memories_before": self.events,
             "memories_after": self.memories,
-            "removed_count": removed,
-            "removal_rate": rounded(removed / self.events) if self.events else None,
+            "removed_count": removal.removed,
+            "removal_rate": rounded(removal.removal_rate),
             "duration_ms": round(self.seconds * 1_000),
             "seconds_per_1000": rounded(per_1000),
             "duration": None if per_1000 is None else _duration(per_1000),
@@ -238,8 +238,3 @@ def _duration(seconds_per_1000: float) -> str:
     if seconds_per_1000 < DURATION_HEALTHY_SECONDS:
         return "healthy"
     return "alert" if seconds_per_1000 > DURATION_ALERT_SECONDS else "slow"
-
-
-def rounded(number: float | None) -> float | None:
-    """Round a measure as it is told to programs."""
-    return None if number is None else round(number, DECIMALS)

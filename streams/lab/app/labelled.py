@@ -12,7 +12,7 @@ from pydantic_core import to_json
 
 from schemas.codec import EVENT, Unreadable
 from schemas.events import Remember
-from streams.lab.core.grading import APART, ONE_FACT, Truth
+from streams.lab.core.grading import Truth
 from streams.model.ports.failures import Poison
 from streams.model.ports.sources import SourceLine
 from streams.stage.core.mapping import FieldMapping, event_fields
@@ -240,13 +240,3 @@ def _event(fields: Mapping[str, Any], place: str, column: str, time: str) -> Rem
 def _name(row: Mapping[str, Any], column: str) -> str:
     value = row.get(column)
     return "" if value is None else str(value)
-
-
-def lacking(found: LabelledRows) -> str:
-    """Name a class that has no rows, so that rates over it are undefined; "" if none is missing."""
-    truths = {pair.truth for pair in found.pairs}
-    if not found.pairs:
-        return ""
-    if not truths & ONE_FACT:
-        return "says what is known (1, same, refined-by)"
-    return "" if truths & APART else "is two facts (0, distinct, contradicts)"

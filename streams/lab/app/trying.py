@@ -18,7 +18,7 @@ from streams.lab.core.trial import ComparedPair, Trial, agrees
 from streams.model.policy import Policy
 from streams.model.ports.clock import Clock
 from streams.model.ports.log import OutgoingRecord
-from streams.model.ports.sources import Source, SourceLine
+from streams.model.ports.sources import Source
 from streams.stage.core.mapping import FieldMapping
 from streams.stage.flow.ingest import records_of
 from streams.store.app.dry_run import DecidingDependencies, DryRunClient
@@ -54,26 +54,17 @@ def take(
         left = limit - taken.rows
         lines = list(islice(source.lines(None), left + 1))
         taken.more = len(lines) > left
-        _take(taken, lines[:left], source, mapping, clock)
+        del lines[left:]
+        records = records_of(lines, source=source, mapping=mapping, partitions=1, clock=clock)
+        for line, record in zip(lines, records, strict=True):
+            read = _read(record)
+            if isinstance(read, str):
+                taken.refused.append(f"{source.place}:{line.number}: {read}")
+            else:
+                taken.events.append(read)
         if taken.more:
             break
     return taken
-
-
-def _take(
-    taken: TrialInput,
-    lines: Sequence[SourceLine],
-    source: Source,
-    mapping: FieldMapping | None,
-    clock: Clock,
-) -> None:
-    records = records_of(lines, source=source, mapping=mapping, partitions=1, clock=clock)
-    for line, record in zip(lines, records, strict=True):
-        read = _read(record)
-        if isinstance(read, str):
-            taken.refused.append(f"{source.place}:{line.number}: {read}")
-        else:
-            taken.events.append(read)
 
 
 def _read(record: OutgoingRecord) -> Event | str:

@@ -12,6 +12,7 @@ from streams.lab.app import labelled
 from streams.lab.app.evaluated import EvaluatedRow, Evaluation, measured
 from streams.lab.app.evaluation import evaluate as evaluated
 from streams.lab.app.labelled import LabelledRows
+from streams.lab.core.grading import APART, ONE_FACT
 from streams.lab.core.measures import Proportion
 from streams.model.policy import Policy
 from streams.store.app import policies, wiring
@@ -149,9 +150,10 @@ def _number(value: float | None) -> str:
 
 def _tell_what_is_missing(found: LabelledRows) -> None:
     """Say why a rate is missing, where the rows cannot give one."""
-    if not found.pairs and not found.stream:
+    truths = {pair.truth for pair in found.pairs}
+    if not truths and not found.stream:
         note("no row has a label: there is nothing to measure, and every rate is null")
-        return
-    lacking = labelled.lacking(found)
-    if lacking:
-        note(f"no row {lacking}: rates that need one are null")
+    elif truths and not truths & ONE_FACT:
+        note("no row says what is known (1, same, refined-by): rates that need one are null")
+    elif truths and not truths & APART:
+        note("no row is two facts (0, distinct, contradicts): rates that need one are null")

@@ -217,8 +217,7 @@ def _given(path: Path) -> list[LabelledPair]:
     found = labelled.read(rows.sources([str(path)]))
     if found.stream:
         raise Unmeasurable(f"{path} is a stream: give labelled pairs (a, b, label)")
-    for refused in found.refused[:_SHOWN]:
-        note(f"left out: {refused}")
+    tell_refused(found.refused, _SHOWN)
     return found.pairs
 
 

@@ -288,17 +288,15 @@ async def _update(call: Call, asked: Updating) -> Decided:
     said = asked.model_dump(exclude_none=True, exclude={"memory_id", "scope"})
     correction = Correction.model_validate(said)
 
-    async def updated(life: Lifecycle, memory: Memory) -> Sequence[Response]:
-        return await life.update(memory, correction, lambda: call.author)
-
-    return await call.change(asked, updated)
+    return await call.change(
+        asked, lambda life, memory: life.update(memory, correction, lambda: call.author)
+    )
 
 
 async def _retire(call: Call, asked: Retiring) -> Decided:
-    async def retired(life: Lifecycle, memory: Memory) -> Sequence[Response]:
-        return await life.retire(memory, call.author, asked.note, asked.reason)
-
-    return await call.change(asked, retired)
+    return await call.change(
+        asked, lambda life, memory: life.retire(memory, call.author, asked.note, asked.reason)
+    )
 
 
 async def _distinct(call: Call, asked: Telling) -> Decided:

@@ -16,7 +16,7 @@ from typing import Any
 from schemas.base import EventId, ModelId, PolicyId
 from schemas.codec import Unreadable
 from schemas.events import Remember
-from streams.consolidate.core.redundancy import DECIMALS
+from streams.consolidate.core.redundancy import Removal, rounded
 from streams.memories_md.core.checking import problems
 from streams.memories_md.core.entries import (
     Document,
@@ -44,14 +44,6 @@ _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class Size:
-    """The number and the bytes of a file's live entries."""
-
-    entries: int
-    bytes: int
-
-
-@dataclass(frozen=True)
 class CleanedFile:
     """A file before and after cleaning, and why; entries and their lines are those before.
 
@@ -73,20 +65,20 @@ class CleanedFile:
 
     def as_json(self) -> dict[str, Any]:
         """Return the result for programs, with stable keys."""
-        before, after = live(self.before), live(self.after)
+        before, after = sizes(self.before), sizes(self.after)
         lived, live_on = _by_location(self.before), _by_location(self.after)
         return {
             "policy": self.policy,
             "model": self.model,
             "entries": sum(1 for _ in entries(self.before)),
-            "live_before": before.entries,
+            "live_before": len(before),
             "brought_back": self.brought_back,
             "removed": sum(len(union.gone) for union in self.unions),
-            "live_after": after.entries,
-            "bytes_before": before.bytes,
-            "bytes_after": after.bytes,
-            "reduction_entries": _reduction(before.entries, after.entries),
-            "reduction_bytes": _reduction(before.bytes, after.bytes),
+            "live_after": len(after),
+            "bytes_before": sum(before),
+            "bytes_after": sum(after),
+            "reduction_entries": rounded(Removal(len(before), len(after)).removal_rate),
+            "reduction_bytes": rounded(Removal(sum(before), sum(after)).removal_rate),
             "locations": [
                 {
                     "id": location.id,
@@ -111,10 +103,9 @@ class CleanedFile:
         }
 
 
-def live(document: Document) -> Size:
-    """Measure the live entries of a document."""
-    sizes = [len(found.entry.written.encode()) for found in entries(document) if found.entry.live]
-    return Size(len(sizes), sum(sizes))
+def sizes(document: Document) -> list[int]:
+    """Return the bytes of each live entry of a document."""
+    return [len(found.entry.written.encode()) for found in entries(document) if found.entry.live]
 
 
 async def clean(
@@ -153,7 +144,7 @@ async def clean(
         before=document,
         after=work.document,
         damages=damaged,
-        brought_back=live(mended).entries - live(document).entries,
+        brought_back=len(sizes(mended)) - len(sizes(document)),
         problems=tuple(
             sorted([*problems(document), *refused, *left], key=lambda problem: problem.line)
         ),
@@ -278,7 +269,3 @@ def _member(gone: ReplacedEntry, now: str) -> dict[str, Any]:
         "judge": None if compared is None else compared.judge,
         "verbatim": contains(now, entry.text),
     }
-
-
-def _reduction(before: int, after: int) -> float | None:
-    return round(1 - after / before, DECIMALS) if before else None

@@ -156,19 +156,13 @@ class EntriesSource:
         return SourceMark(line, "", complete)
 
 
-@dataclass(frozen=True)
-class FileExport:
-    """The result of an export: whether the file changed, its memories, and what was left alone."""
+async def export(
+    reader: StoreReader, file: MemoriesFile, *, world: str, dry: bool
+) -> tuple[UpdatedFile, bool]:
+    """Bring a file level with a log's decisions; return it, and whether that changes it.
 
-    changed: bool
-    memories: int
-    notes: tuple[str, ...]
-
-
-async def export(reader: StoreReader, file: MemoriesFile, *, world: str, dry: bool) -> FileExport:
-    """Bring a file level with a log's decisions; with `dry`, only return what would change.
-
-    Raises NoStore if the file cannot be used, and Transient if another process writes it.
+    With `dry` nothing is written. Raises NoStore if the file cannot be used, and Transient if
+    another process writes it.
     """
     decided = {
         entry.decision.decision_id
@@ -193,4 +187,4 @@ async def export(reader: StoreReader, file: MemoriesFile, *, world: str, dry: bo
         file.require_writable()
         with file.held():
             changed = file.rewrite(edit)
-    return FileExport(changed, len(done[-1].placed), done[-1].notes)
+    return done[-1], changed

@@ -83,7 +83,7 @@ def text_of(memories: MemoriesFile, *, to_write: bool = False) -> str:
 
 async def _clean(text: str, policy: Policy, settings: Settings) -> CleanedFile:
     document = parse(text)
-    total = cleaning.live(document).entries * cleaning.PASSES_MIN
+    total = len(cleaning.sizes(document)) * cleaning.PASSES_MIN
     async with means(settings, note) as given:
         with Meter("decisions") as meter:
             return await cleaning.clean(

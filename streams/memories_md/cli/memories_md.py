@@ -13,16 +13,11 @@ import typer
 from schemas.base import MemoryId
 from schemas.codec import EVENT
 from schemas.events import Remember, Retire
-from streams.memories_md.app.memories_md import (
-    Entries,
-    EntriesSource,
-    FileExport,
-    export,
-    read_entries,
-)
+from streams.memories_md.app.memories_md import Entries, EntriesSource, export, read_entries
 from streams.memories_md.cli.clean import NO_ENTRIES, text_of
+from streams.memories_md.core.keeping import UpdatedFile
 from streams.memories_md.world.file import MemoriesFile
-from streams.memories_md.world.level import FileLevel, level_of, read_level
+from streams.memories_md.world.level import FileLevel, LevelFile, level_of
 from streams.publish.app import publisher
 from streams.store.app import embedding, policies
 from streams.store.app.processes import embedded
@@ -105,26 +100,26 @@ def export_md(
     kept = MemoriesFile(file)
     if level_of(kept).exists():
         raise UsageError(f"{file} is kept by sinks.memories_md already: name another file")
-    exported = asyncio.run(_export(kept, source, dry=dry_run))
+    exported, changed = asyncio.run(_export(kept, source, dry=dry_run))
     for line in exported.notes:
         note(f"{file}: {line}", style="yellow")
     if where.as_json:
         say_object(
             {
-                "memories": exported.memories,
-                "changed": exported.changed,
+                "memories": len(exported.placed),
+                "changed": changed,
                 "left_alone": list(exported.notes),
             }
         )
         return
-    how = ("would be " if dry_run else "") + "written" if exported.changed else "unchanged"
-    say(f"{file} {how}: {number(exported.memories, 'memory', 'memories')}")
+    how = ("would be " if dry_run else "") + "written" if changed else "unchanged"
+    say(f"{file} {how}: {number(len(exported.placed), 'memory', 'memories')}")
 
 
 def _entries(file: Path, source: LogTarget, *, everything: bool) -> Entries:
     kept = MemoriesFile(file)
     text = text_of(kept)
-    level = (read_level(kept) or FileLevel()).memories
+    level = (LevelFile(kept).read() or FileLevel()).memories
     policy = policies.load(source.settings.policy)
     return read_entries(
         text,
@@ -162,7 +157,7 @@ async def _take_in(file: Path, source: LogTarget, entries: Entries) -> dict[str,
         return dict(pipeline.tally.kinds - before)
 
 
-async def _export(file: MemoriesFile, source: LogTarget, *, dry: bool) -> FileExport:
+async def _export(file: MemoriesFile, source: LogTarget, *, dry: bool) -> tuple[UpdatedFile, bool]:
     async with reading(source) as reader:
         return await export(reader, file, world=source.settings.sinks.memories_md_world, dry=dry)
 

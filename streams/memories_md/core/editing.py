@@ -219,7 +219,10 @@ def _with_section(document: Document, location: Location, entry: MemoryEntry) ->
     before, behind = [*document.sections[:at]], document.sections[at:]
     if before:
         before[-1] = _closed(before[-1], newline)
-    if all(not section.written and _blank(section.parts) for section in document.sections):
+    if all(
+        not section.written and all(_is(part, "blank") for part in section.parts)
+        for section in document.sections
+    ):
         before += parse(TITLE_LINE + newline + newline).sections
     episodes = () if entry.meta.episode is None else (entry.meta.episode,)
     lines = [heading_line(location), tally_line(1, episodes), "", MEMORIES_LINE, ""]
@@ -233,10 +236,8 @@ def _with_section(document: Document, location: Location, entry: MemoryEntry) ->
 
 def _place_of(location: Location, sections: Sequence[Section]) -> int:
     """Return the position for a location's section: a sorted file stays sorted."""
-    for at, section in enumerate(sections):
-        if section.location is not None and section.location.id > location.id:
-            return at
-    return len(sections)
+    places = ((at, section.location) for at, section in enumerate(sections))
+    return next((at for at, there in places if there and there.id > location.id), len(sections))
 
 
 def _closed(section: Section, newline: str) -> Section:
@@ -311,7 +312,3 @@ def _ended(line: str, newline: str) -> str:
 
 def _is(part: Part, kind: Kind) -> bool:
     return isinstance(part, VerbatimLines) and part.kind == kind
-
-
-def _blank(parts: Sequence[Part]) -> bool:
-    return all(_is(part, "blank") for part in parts)

@@ -27,6 +27,9 @@ Kind: TypeAlias = Literal["itself", "circle", "nobody", "unexplained", "follows"
 """What is wrong with a supersession; `follows`: only that its successor's chain is broken."""
 
 _UNEXPLAINED = "superseded, and by what is not known"
+_NOT_EXPLAINED = "it is SUPERSEDED, and nothing says by what"
+_NOTED = f'it stays so, with the note "{_UNEXPLAINED}"'
+_ACTIVE_AGAIN = "it is active again"
 
 _Title: TypeAlias = tuple[int | None, str]
 """A location with a title in normalized form: white space and case do not matter."""
@@ -104,8 +107,8 @@ class _Chains:
         for number, one in enumerate(self._found):
             if number not in self._successors:
                 self._spread(number)
-                if _is_unexplained(one.entry):
-                    yield _unexplained(one)
+                if one.entry.header.status is Standing.SUPERSEDED and one.entry.retired is None:
+                    yield Damage(one, "unexplained", _NOT_EXPLAINED, _NOTED)
         for number in self._successors:
             if number not in self._sound and not self._others(number):
                 yield self._without_other(number)
@@ -170,18 +173,6 @@ class _Chains:
         return Damage(self._found[number], "circle", why, _ACTIVE_AGAIN)
 
 
-_ACTIVE_AGAIN = "it is active again"
-
-
-def _unexplained(one: LocatedEntry) -> Damage:
-    return Damage(
-        one,
-        "unexplained",
-        "it is SUPERSEDED, and nothing says by what",
-        f'it stays so, with the note "{_UNEXPLAINED}"',
-    )
-
-
 def _title(found: LocatedEntry, title: str) -> _Title:
     return None if found.location is None else found.location.id, normalised(title)
 
@@ -190,7 +181,3 @@ def _successor(entry: MemoryEntry) -> str | None:
     """Return the title of an entry's successor; None if none is named."""
     retired = entry.retired
     return retired.title if isinstance(retired, SupersededBy) and not entry.live else None
-
-
-def _is_unexplained(entry: MemoryEntry) -> bool:
-    return entry.header.status is Standing.SUPERSEDED and entry.retired is None

@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from streams.model.ports.failures import NoStore, Transient
+from streams.sinks.jsonl import sync_directory
 
 BYTES_MAX = 104_857_600
 """A larger file is refused unread: it is held in memory as a whole."""
@@ -33,10 +34,9 @@ _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 class MemoriesFile:
     """One file. All calls raise NoStore with one line if it cannot be used."""
 
-    def __init__(self, path: Path, *, bytes_max: int = BYTES_MAX) -> None:
+    def __init__(self, path: Path) -> None:
         """`path` may be a link: its target is replaced, and the link stays."""
         self.path = path
-        self._bytes_max = bytes_max
         with meanings(path):
             self._real = path.resolve()
 
@@ -71,8 +71,8 @@ class MemoriesFile:
             wanted = edit("" if before is None else self._text(before)).encode()
             if wanted == before or (before is None and not wanted):
                 return False
-            if len(wanted) > self._bytes_max:
-                raise NoStore(f"{self.path} would be longer than {self._bytes_max:,} bytes")
+            if len(wanted) > BYTES_MAX:
+                raise NoStore(f"{self.path} would be longer than {BYTES_MAX:,} bytes")
             with meanings(self.path):
                 unfinished = self._prepared(wanted, before)
                 if self._content() == before:
@@ -125,9 +125,9 @@ class MemoriesFile:
             raise NoStore(f"{self.path} is a directory: name a file")
         if not stat.S_ISREG(found.st_mode):
             raise NoStore(f"{self.path} is not a regular file: name one")
-        if found.st_size > self._bytes_max:
+        if found.st_size > BYTES_MAX:
             raise NoStore(
-                f"{self.path} has {found.st_size:,} bytes, and {self._bytes_max:,} are read at "
+                f"{self.path} has {found.st_size:,} bytes, and {BYTES_MAX:,} are read at "
                 "most: split it by location"
             )
 
@@ -188,15 +188,6 @@ def write_durably(path: Path, content: bytes, mode: int = 0o644) -> None:
     except OSError:
         path.unlink(missing_ok=True)
         raise
-
-
-def sync_directory(directory: Path) -> None:
-    """Make a directory's entries durable."""
-    opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 _REMEDIES = {

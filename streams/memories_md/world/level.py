@@ -13,14 +13,10 @@ from schemas.base import MemoryId
 from streams.memories_md.core.entries import entries
 from streams.memories_md.core.keeping import PlacedEntry, words_digest
 from streams.memories_md.core.parsing import parse
-from streams.memories_md.world.file import (
-    MemoriesFile,
-    meanings,
-    sync_directory,
-    write_durably,
-)
+from streams.memories_md.world.file import MemoriesFile, meanings, write_durably
 from streams.model.fences import ReadPosition
 from streams.model.ports.failures import NoStore
+from streams.sinks.jsonl import sync_directory
 
 
 @dataclass(frozen=True)
@@ -48,11 +44,6 @@ _LEVEL = TypeAdapter(FileLevel)
 def level_of(file: MemoriesFile) -> Path:
     """Return the path of a file's level, whether or not a writer keeps one."""
     return file.beside("level.json")
-
-
-def read_level(file: MemoriesFile) -> FileLevel | None:
-    """Return a file's level; None if no writer keeps it. Raises NoStore if it is damaged."""
-    return LevelFile(file).read()
 
 
 def placed_in(text: str, level: FileLevel) -> dict[MemoryId, PlacedEntry]:

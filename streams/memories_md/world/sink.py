@@ -9,7 +9,7 @@ The lock and the backups of memories_md/world/file.py are next to them.
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -108,7 +108,8 @@ class MemoriesMdSink:
             wanted = render(step.document)
             self._last = (wanted, step.document)
             if wanted != text:
-                coming = _moved(step.placed, level.memories)
+                known = level.memories
+                coming = {one: at for one, at in step.placed.items() if known.get(one) is not at}
                 announced = PendingChange(digest(text), digest(wanted), coming)
                 self._level.keep(replace(level, coming=announced))
             return wanted
@@ -138,10 +139,3 @@ class MemoriesMdSink:
                 f"{level_of(self._file)} was emptied or replaced: partition {partition} is "
                 "followed from its current content"
             )
-
-
-def _moved(
-    placed: Mapping[MemoryId, PlacedEntry], before: Mapping[MemoryId, PlacedEntry]
-) -> dict[MemoryId, PlacedEntry]:
-    """Return the entries of memories that have moved or are new."""
-    return {one: place for one, place in placed.items() if before.get(one) is not place}

@@ -35,7 +35,7 @@ from streams.store.app.projection import memories
 from streams.store.app.reading import LogTarget, opened
 from streams.store.app.settings import InvalidSettings, Settings
 from streams.store.core.counts import number
-from streams.store.core.suggestions import alike, nothing_in
+from streams.store.core.suggestions import nothing_in
 
 LIMIT = 10
 LIMIT_MAX = 100
@@ -207,11 +207,6 @@ class Loading:
     async def scopes(self) -> Counter[ScopeName]:
         """Count the live memories of each scope. Reads every memory."""
         return await live_scopes(await self.index())
-
-    async def scopes_like(self, scope: ScopeName) -> list[ScopeName]:
-        """Return scopes to suggest instead; empty if the scope itself has a live memory."""
-        known = await self.scopes()
-        return [] if scope in known else [ScopeName(one) for one in alike(scope, known)]
 
     async def deduplicate(self, given: Given) -> Grouping:
         """Group what is given by fact. Raises UnknownMemory for an id that the scope lacks."""

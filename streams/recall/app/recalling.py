@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cache
 from typing import Annotated, TypeAlias
 
 from pydantic import Field
@@ -17,6 +17,7 @@ from streams.model.ports.failures import Unusable
 from streams.model.ports.index import Index, Query
 from streams.model.ports.log import Log
 from streams.model.ports.models import Embedder
+from streams.model.scope import lies_in
 from streams.model.wordings import other_than_shown
 from streams.recall.app.loading import hint_of, live_scopes
 from streams.recall.core.patterns import MEMORIES_MAX, SCOPES_MIN, alike
@@ -73,7 +74,7 @@ class RecallRequest(Record):
 
     def has(self, scope: ScopeName) -> bool:
         """Return whether a scope's memories are asked for."""
-        return scope == self.scope or (self.across and scope.startswith(f"{self.scope}/"))
+        return lies_in(scope, self.scope) if self.across else scope == self.scope
 
 
 class Recaller:
@@ -86,7 +87,7 @@ class Recaller:
     def __init__(self, log: Log, load: Callable[[], Embedder], count: CountTokens) -> None:
         """`load` returns the embedder of the log's vectors; the first query calls it."""
         self._log = log
-        self._load = load
+        self._load = cache(load)
         self._count = count
         self._following = LogProjection(log)
 
@@ -103,13 +104,10 @@ class Recaller:
         return await nothing(await self._following.index(), block, asked)
 
     async def _embedded(self, query: str) -> Vector:
-        await require_model(self._log, self._embedder.model)
-        [embedded] = await self._embedder.embed([query])
+        embedder = self._load()
+        await require_model(self._log, embedder.model)
+        [embedded] = await embedder.embed([query])
         return embedded.vector
-
-    @cached_property
-    def _embedder(self) -> Embedder:
-        return self._load()
 
 
 async def recalled(

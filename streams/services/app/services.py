@@ -16,7 +16,7 @@ from streams.clock.system import SystemClock
 from streams.extract.app import opening
 from streams.extract.flow.extract import Maker, TurnResult
 from streams.extract.flow.extractor import Extractor
-from streams.extract.flow.knowledge import Knowledge, KnowledgeLimits
+from streams.extract.flow.knowledge import Knowledge
 from streams.extract.world.measured import MeasuredExtractor
 from streams.judges.language import load_ahead
 from streams.log.kafka import topics
@@ -281,8 +281,8 @@ class Service:
         wanted = self._settings.extraction
         knowledge = None
         if maker.model is not None and index is not None:
-            limits = KnowledgeLimits(wanted.known_max, wanted.undecided_max)
-            knowledge = partial(Knowledge, log, index, limits)
+            most, waiting = wanted.known_max, wanted.undecided_max
+            knowledge = partial(Knowledge, log, index, known_max=most, undecided_max=waiting)
         return Extractor(
             maker,
             log,

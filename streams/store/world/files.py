@@ -410,7 +410,7 @@ def _item_rows(lines: Iterator[bytes]) -> Iterator[SourceLine]:
 def _item_row(number: int, item: Sequence[str]) -> Iterator[SourceLine]:
     if text := " ".join(map(str.strip, item)):
         content = text.encode("utf-8", "surrogateescape")
-        broken = Poison("is not UTF-8; save the file as UTF-8") if _not_utf_8(text) else None
+        broken = Poison("is not UTF-8; save the file as UTF-8") if UNDECODED.search(text) else None
         yield SourceLine(number, content, _too_long(content) or broken or {"text": text})
 
 

@@ -3,14 +3,7 @@
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
-from streams.text.function_words import (
-    BE,
-    FIRST_PERSON,
-    NEGATIVE_ADJECTIVES,
-    NEGATIVE_VERBS,
-    SECOND_PERSON,
-    THIRD_PERSON,
-)
+from streams.text.function_words import BE, NEGATIVE_ADJECTIVES, NEGATIVE_VERBS, PRONOUNS
 from streams.text.guards.alignment import OPPOSED, are_synonyms
 from streams.text.guards.statement import COMPATIBLE, Answer, CannotTell, Differs, Sides
 from streams.text.lexicon import Lexicon, Relation
@@ -301,15 +294,12 @@ def _sides_of(pivot: Word, reading: AnalysedText) -> tuple[set[str], set[str]]:
     near = [
         word
         for word in reading.words
-        if word.clause == pivot.clause and (word.content or word.lower in _PERSONS)
+        if word.clause == pivot.clause and (word.content or word.lower in PRONOUNS)
     ]
     return (
         {word.lemma for word in near if word.position < pivot.position},
         {word.lemma for word in near if word.position > pivot.position},
     )
-
-
-_PERSONS = FIRST_PERSON | SECOND_PERSON | THIRD_PERSON
 
 
 def _opposites(sides: Sides) -> list[tuple[Word, Word]]:

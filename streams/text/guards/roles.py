@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from streams.text.function_words import COORDINATORS, PREPOSITIONS
+from streams.text.function_words import COORDINATORS, PREPOSITIONS, by_word
 from streams.text.guards.polarity import converse, follows_be
 from streams.text.guards.statement import COMPATIBLE, Answer, CannotTell, Differs, Sides
 from streams.text.lexicon import Lexicon
@@ -13,14 +13,7 @@ from streams.text.reading import AnalysedText
 _SHARED_MIN = 0.85
 """Below this agreement, an exchange may be a rewording."""
 
-_PERSONS = {
-    **dict.fromkeys(("i", "me"), "i"),
-    **dict.fromkeys(("he", "him"), "he"),
-    **dict.fromkeys(("she",), "she"),
-    **dict.fromkeys(("we", "us"), "we"),
-    **dict.fromkeys(("they", "them"), "they"),
-    "you": "you",
-}
+_PERSONS = by_word(i="i me", he="he him", she="she", we="we us", they="they them", you="you")
 _ORDERING = frozenset(["before", "after", "than", "over", "under", "behind"])
 """Prepositions around which an exchange changes the meaning."""
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from unicodedata import combining, normalize
 
-from streams.text.function_words import FIRST_PERSON, PREPOSITIONS
+from streams.text.function_words import FIRST_PERSON, PREPOSITIONS, by_word
 from streams.text.guards.alignment import OPPOSED, SAME_MEANING, Alignment, Gap, common_ends
 from streams.text.guards.statement import COMPATIBLE, Answer, CannotTell, Differs, Sides
 from streams.text.lexicon import Lexicon, Relation
@@ -33,14 +33,14 @@ CONTRASTING = frozenset(
 
 _OPEN = frozenset(["he", "she", "it", "they"])
 """Pronouns without a fixed referent: they may mean anybody named elsewhere."""
-_PERSONS = {
-    **dict.fromkeys(("i", "me", "my", "mine", "myself"), "i"),
-    **dict.fromkeys(("you", "your", "yours", "yourself"), "you"),
-    **dict.fromkeys(("he", "him", "his", "himself"), "he"),
-    **dict.fromkeys(("she", "her", "hers", "herself"), "she"),
-    **dict.fromkeys(("we", "us", "our", "ours", "ourselves"), "we"),
-    **dict.fromkeys(("they", "them", "their", "theirs", "themselves"), "they"),
-}
+_PERSONS = by_word(
+    i="i me my mine myself",
+    you="you your yours yourself",
+    he="he him his himself",
+    she="she her hers herself",
+    we="we us our ours ourselves",
+    they="they them their theirs themselves",
+)
 
 
 def names(sides: Sides) -> Answer:

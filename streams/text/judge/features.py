@@ -11,11 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streams.text.guards.alignment import common_ends
-from streams.text.judge.prepared import Matrix, PreparedText, prepare
-from streams.text.judge.words import WordVectors
+from streams.text.guards.alignment import SAME_MEANING, common_ends
+from streams.text.judge.prepared import Matrix, PreparedText, WordVectors, prepare
 from streams.text.lexicon import Lexicon, Relation
-from streams.text.reading import AnalysedText, read
+from streams.text.reading import AnalysedText
 
 _COMPARED = 7
 """The maximum number of words unique to one side that are compared with the other side's."""
@@ -28,7 +27,6 @@ _NEAR, _FAR = 0.6, 0.3
 """Cosines of static word vectors: related words lie around 0.6; above, most are inflections."""
 
 _DENYING = ("un", "in", "im", "ir", "il", "dis", "non")
-_SAME_WORD = frozenset({Relation.SYNONYM, Relation.DERIVED, Relation.PERTAINYM, Relation.SIMILAR})
 _COUNTED = (
     Relation.SYNONYM,
     Relation.SIMILAR,
@@ -65,7 +63,9 @@ def features(
 def names() -> tuple[str, ...]:
     """Return the column names in order; those of a directed pair end in _e and _m."""
     lexicon = Lexicon({}, (), {}, {})
-    nothing = prepare(read("", lexicon), lexicon, WordVectors({}, np.zeros((1, 1), np.int8)))
+    nothing = prepare(
+        AnalysedText("", lexicon), lexicon, WordVectors({}, np.zeros((1, 1), np.int8))
+    )
     return tuple(_row(nothing, nothing, 0.0, lexicon))
 
 
@@ -186,7 +186,7 @@ def _related(
             relations = lexicon.relations(word, other)
             same = False
             if relations:
-                same = not relations.isdisjoint(_SAME_WORD)
+                same = not relations.isdisjoint(SAME_MEANING)
                 for relation in relations:
                     if relation in counts:
                         counts[relation] += 1

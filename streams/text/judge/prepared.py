@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.text.judge.words import WordVectors
 from streams.text.lexicon import Lexicon
 from streams.text.parts import Word
 from streams.text.reading import AnalysedText
@@ -39,6 +38,28 @@ _REMEMBERED = 65_536
 
 _NEXT, _AFTER_NEXT = 0.5, 0.25
 """The weights of a word's neighbours, and of theirs, in its surroundings vector."""
+
+
+class WordVectors:
+    """A table of unit vectors, independent of context; unknown words get the zero vector."""
+
+    def __init__(self, rows: Mapping[str, int], table: NDArray[np.int8]) -> None:
+        """`table` has one row per word, shape (words, dimension); its scale is irrelevant."""
+        self._rows = rows
+        self._table = table
+
+    def of(self, words: Sequence[tuple[str, str]]) -> tuple[Matrix, NDArray[np.bool_]]:
+        """Return the vectors of words, shape (n, dimension), and which of them are known.
+
+        A word is given as its spelling and its lemma: the first that is known is used.
+        """
+        found = [self._rows.get(word, self._rows.get(lemma, -1)) for word, lemma in words]
+        rows = np.array(found, np.intp).reshape(-1)
+        vectors = self._table[rows].astype(np.float32)
+        known = rows >= 0
+        vectors[~known] = 0.0
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return vectors / np.maximum(norms, 1e-6), known
 
 
 class PreparedText(NamedTuple):

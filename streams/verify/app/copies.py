@@ -18,7 +18,7 @@ from streams.memories_md.core.keeping import standing, words_digest
 from streams.memories_md.core.mapping import location_id, written_at_all
 from streams.memories_md.core.parsing import parse
 from streams.memories_md.world.file import MemoriesFile
-from streams.memories_md.world.level import FileLevel, level_of, placed_in, read_level
+from streams.memories_md.world.level import FileLevel, LevelFile, level_of, placed_in
 from streams.model.fences import ReadPosition
 from streams.model.ports.failures import NoStore, Transient
 from streams.model.ports.index import Index
@@ -161,6 +161,7 @@ class MemoriesMdCopy(MemoryCopy):
 
     def __init__(self, file: MemoriesFile, world: str) -> None:
         self._file = file
+        self._level = LevelFile(file)
         self._world = world
         self.place = str(file.path)
         self.remedy = f"delete {level_of(file)}: the file is synchronised at the next start"
@@ -175,7 +176,7 @@ class MemoriesMdCopy(MemoryCopy):
 
     async def levels(self, partitions: int) -> Mapping[int, ReadPosition]:
         del partitions
-        level = read_level(self._file) or FileLevel()
+        level = self._level.read() or FileLevel()
         return {int(partition): reached for partition, reached in level.partitions.items()}
 
     async def scan(self, partitions: int) -> AsyncIterator[HeldMemory]:
@@ -194,8 +195,8 @@ class MemoriesMdCopy(MemoryCopy):
 
     def _read(self) -> tuple[str, FileLevel]:
         """Return a text and its level. Raises Transient if they are being written."""
-        level, text = read_level(self._file), self._file.read()
-        if level is None or read_level(self._file) != level:
+        level, text = self._level.read(), self._file.read()
+        if level is None or self._level.read() != level:
             raise Transient(f"{self.place} is being written: verify once more")
         if text is None and level.memories:
             raise NoStore(f"{self.place} is gone: restore it from a backup")

@@ -100,12 +100,19 @@ class Chronicle:
                         self._take(logged)
         return self
 
-    async def decision(self, partition: int, offset: int) -> Decision | None:
+    async def decision(self, at: ChronicleLine | DoubtfulPair) -> Decision | None:
         """Return what lies there; None where that was erased."""
-        found = await self._log.read(DECISIONS.name, partition, offset, 1)
-        if not found or found[0].offset != offset or not is_decision(found[0]):
+        found = await self._log.read(DECISIONS.name, at.partition, at.offset, 1)
+        if not found or found[0].offset != at.offset or not is_decision(found[0]):
             return None
         return read_decision(found[0])
+
+    async def compared(self, pair: DoubtfulPair) -> tuple[Insert, Compared] | None:
+        """Return what kept a pair apart, and how it saw both; None where that was erased."""
+        decision = await self.decision(pair)
+        near = decision.evidence.neighbours if isinstance(decision, Insert) else ()
+        found = next((one for one in near if one.memory_id == pair.older), None)
+        return (decision, found) if isinstance(decision, Insert) and found is not None else None
 
     def stand(self, pair: DoubtfulPair) -> bool:
         """Tell whether both memories of a pair are live."""

@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
-from schemas.decisions import Insert
 from schemas.outcomes import Review
 from streams.api.app.access import Grant
 from streams.memory.app.lifecycle import Lifecycle, is_forgotten
@@ -64,14 +63,11 @@ class Doubts:
         return question
 
     async def _question(self, pair: DoubtfulPair) -> ReviewQuestion | None:
-        decision = await self._chronicle.decision(pair.partition, pair.offset)
-        if not isinstance(decision, Insert):
-            return None
+        found = await self._chronicle.compared(pair)
         held = await (await self._life.loading.index()).get([pair.newer, pair.older])
-        near = decision.evidence.neighbours
-        compared = next((one for one in near if one.memory_id == pair.older), None)
-        if len(held) < len({pair.newer, pair.older}) or compared is None:
+        if found is None or len(held) < len({pair.newer, pair.older}):
             return None
+        decision, compared = found
         newer, older = held[pair.newer].memory, held[pair.older].memory
         if is_forgotten(newer) or is_forgotten(older):
             return None

@@ -20,16 +20,13 @@ from streams.stage.core.ledger import touched
 from streams.store.app.conflicts import KeptMemory
 from streams.web.app.chronicle import CONTRADICTION, Chronicle, ChronicleLine
 from streams.web.app.doubts import Doubts, PairFilter
-from streams.web.app.forms import session_of
+from streams.web.app.forms import Below, session_of
 from streams.web.app.pages import page
 from streams.web.app.words import compared
 
 _LISTED = 50
 _SCOPES = 500
 _FOUND = 20
-
-Below = Annotated[str, Field(max_length=512)]
-"""A scope, with all below it; "" for all."""
 
 
 class DecisionFilter(Record):
@@ -120,7 +117,7 @@ def _add_decisions(app: FastAPI, desk: Desk, chronicle: Chronicle) -> None:
         known = await chronicle.level()
         fitting = _fitting(known, session_of(request).grant, wanted)
         lines = list(islice(fitting, wanted.older, wanted.older + _LISTED + 1))
-        told = [(line, await known.decision(line.partition, line.offset)) for line in lines]
+        told = [(line, await known.decision(line)) for line in lines]
         return page(
             request,
             "decisions.html",

@@ -6,11 +6,15 @@ from typing import Annotated, TypeAlias
 from urllib.parse import parse_qsl
 
 from fastapi import Depends, Request
+from pydantic import Field
 
 from streams.api.app.problems import Refused
 from streams.web.app.sessions import WebSession
 
 _FIELDS_MAX = 20
+
+Below = Annotated[str, Field(max_length=512)]
+"""A scope, with all below it; "" for all."""
 
 
 async def fields_of(request: Request) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from schemas.decisions import Insert
 from streams.lab.core.calibration import Sample, Samples, sample
 from streams.lab.core.grading import Truth
 from streams.lab.core.measures import Proportion
@@ -56,11 +55,10 @@ class AnsweredPairs:
     async def _sample(self, pair: DoubtfulPair, truth: Truth) -> Sample | None:
         key = (pair.id, truth)
         if key not in self._seen:
-            decision = await self._chronicle.decision(pair.partition, pair.offset)
-            near = decision.evidence.neighbours if isinstance(decision, Insert) else ()
-            compared = next((one for one in near if one.memory_id == pair.older), None)
-            if compared is None:
+            found = await self._chronicle.compared(pair)
+            if found is None:
                 return None
+            _, compared = found
             self._seen[key] = sample(truth, compared.similarity, compared)
         return self._seen[key]
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import Response
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from schemas.base import Record, ScopeName, Unit
 from schemas.decisions import Band, Change, Reason, kinds_of
@@ -20,7 +20,7 @@ from streams.model.bands import Bands
 from streams.model.policy import Policy
 from streams.web.app.chronicle import LINES_MAX, Chronicle, ChronicleLine
 from streams.web.app.doubts import PairFilter
-from streams.web.app.forms import session_of
+from streams.web.app.forms import Below, session_of
 from streams.web.app.operating import AnsweredPairs, curve
 from streams.web.app.pages import page
 
@@ -34,7 +34,7 @@ KINDS = kinds_of(Change)
 class QualityQuery(Record):
     """What is looked at: a scope with all below it, "" for all; and which bounds are tried."""
 
-    scope: Annotated[str, Field(max_length=512)] = ""
+    scope: Below = ""
     match: Unit | None = None
     review: Unit | None = None
     log: Unit | None = None

@@ -17,7 +17,7 @@ from streams.stage.core.reviewing import ReviewQuestion
 from streams.store.app.failures import DeclinedRequest, DeclineReason
 from streams.web.app.chronicle import DoubtfulPair
 from streams.web.app.doubts import Doubts, PairFilter
-from streams.web.app.forms import OwnForm, session_of
+from streams.web.app.forms import Below, OwnForm, session_of
 from streams.web.app.pages import address, page
 from streams.web.app.sessions import TrailStep
 from streams.web.app.words import Run, compared
@@ -29,7 +29,7 @@ _SKIP = "skip"
 class Choice(Record):
     """Which pairs are looked at."""
 
-    scope: Annotated[str, Field(max_length=512)] = ""
+    scope: Below = ""
     reason: Annotated[str, Field(max_length=200)] = ""
 
 
@@ -56,12 +56,12 @@ def add_routes(app: FastAPI, desk: Desk, doubts: Doubts) -> None:
     @app.post("/review/{review_id}")
     async def answer(review_id: str, request: Request, form: OwnForm, chosen: Chosen) -> Response:
         """Settle a pair, or leave it for another time."""
-        verdict, session = form.get("verdict", ""), session_of(request)
-        await _question(desk, doubts, request, review_id)
+        verdict = form.get("verdict", "")
+        question = await _question(desk, doubts, request, review_id)
         if verdict == _SKIP:
-            session.trail.append(TrailStep(review_id, None))
+            session_of(request).trail.append(TrailStep(review_id, None))
         elif verdict in _VERDICTS:
-            await _settle(desk, doubts, request, review_id, verdict)
+            await _settle(desk, request, question, verdict)
         else:
             said = f"verdict: write {', '.join((*_VERDICTS, _SKIP))}"
             raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, said, field="verdict")
@@ -126,13 +126,10 @@ async def _question(desk: Desk, doubts: Doubts, request: Request, identity: str)
     return await doubts.question(pair)
 
 
-async def _settle(
-    desk: Desk, doubts: Doubts, request: Request, identity: str, verdict: str
-) -> None:
+async def _settle(desk: Desk, request: Request, question: ReviewQuestion, verdict: str) -> None:
     """Answer a question in the name of who is logged in, and note what came of it."""
-    session, pair = session_of(request), await doubts.pair(identity)
-    desk.permit(request, "write", pair.scope, "scope")
-    question = await doubts.question(pair)
+    session, review = session_of(request), question.review
+    desk.permit(request, "write", review.scope, "scope")
     try:
         [told] = await desk.life.answer(question, verdict, desk.author(request), "")
     except DeclinedRequest as error:
@@ -140,7 +137,7 @@ async def _settle(
         return
     waits = told.decision is None
     session.notice = "Requested; the services will decide on it." if waits else ""
-    session.trail.append(TrailStep(identity, verdict))
+    session.trail.append(TrailStep(review.id, verdict))
 
 
 async def _taken_back(desk: Desk, question: ReviewQuestion, author: str) -> str:

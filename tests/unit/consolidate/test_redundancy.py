@@ -14,8 +14,9 @@ from tests.builders import START, at_cosine, identity, memory, unit
 
 @pytest.mark.covers("S1.1", "S1.7")
 def test_pairs_are_counted_by_threshold_and_at_a_threshold_counts() -> None:
-    crowding = Crowding()
-    crowding.add([unit(1), at_cosine(0.95), at_cosine(0.9, axis=2), unit(0, 0, 0, 0, 1)])
+    crowding = Crowding.of(
+        [[unit(1), at_cosine(0.95), at_cosine(0.9, axis=2), unit(0, 0, 0, 0, 1)]]
+    )
     # the second and third are at .95 * .9 = .855
     assert [crowding.pairs[t] for t in THRESHOLDS] == [0, 1, 2, 3, 3, 3]
     assert [crowding.near[t] for t in THRESHOLDS] == [0, 2, 3, 3, 3, 3]
@@ -25,8 +26,7 @@ def test_pairs_are_counted_by_threshold_and_at_a_threshold_counts() -> None:
 @given(st.lists(st.tuples(*[st.integers(-3, 3)] * 3).filter(any), max_size=12))
 def test_blocks_count_what_one_by_one_counts(points: list[tuple[int, int, int]]) -> None:
     vectors = [unit(*point) for point in points]
-    crowding = Crowding()
-    crowding.add(vectors)
+    crowding = Crowding.of([vectors])
     for threshold in THRESHOLDS:
         assert crowding.pairs[threshold] == sum(
             similarity(one, other) >= threshold
@@ -41,8 +41,7 @@ def test_ten_thousand_memories_of_a_scope_take_seconds() -> None:
     matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
     vectors: list[Vector] = [*matrix, matrix[0], matrix[700]]
     started = time.process_time()
-    crowding = Crowding()
-    crowding.add(vectors)
+    crowding = Crowding.of([vectors])
     assert crowding.pairs[0.98] >= 2
     assert time.process_time() - started < 30
 
@@ -50,8 +49,7 @@ def test_ten_thousand_memories_of_a_scope_take_seconds() -> None:
 def test_pairs_of_two_blocks_are_counted_once() -> None:
     vectors = [unit(1, n / 50) for n in range(1_100)]
     cosines = np.stack(vectors).astype(np.float64) @ np.stack(vectors).astype(np.float64).T
-    crowding = Crowding()
-    crowding.add(vectors)
+    crowding = Crowding.of([vectors])
     above = np.round(cosines, 5) >= 0.98
     assert crowding.pairs[0.98] == (np.count_nonzero(above) - len(vectors)) // 2
     assert crowding.near[0.98] == np.count_nonzero(above.sum(axis=1) > 1)

@@ -17,7 +17,7 @@ from streams.dead_letters.flow import DecodedInput, Letter, again, input_record
 from streams.extract.core.triggers import TriggerRules
 from streams.extract.flow.extract import Maker, TurnResult
 from streams.extract.flow.extractor import EXTRACTOR_GROUP, Extractor
-from streams.extract.flow.knowledge import Knowledge, KnowledgeLimits
+from streams.extract.flow.knowledge import Knowledge
 from streams.extract.world.extracting import LlmExtractor
 from streams.judges.chat import Chat, Endpoint
 from streams.log.consumer import acknowledged, work
@@ -64,7 +64,7 @@ class World:
             endpoint = Endpoint(server.url, "tiny", attempts_max=1, requests_per_minute_tenant=5)
             self.clock = StandingClock()
             self._model = LlmExtractor(Chat(endpoint, self.clock), temperature=0.3)
-        self._limits = KnowledgeLimits(**{"undecided_max": 100, **limits})
+        self._limits = {"known_max": 50, "undecided_max": 100, **limits}
         self.extractor = self.another()
 
     def another(self, attempts_max: int = 2) -> Extractor:
@@ -81,7 +81,7 @@ class World:
         return self.extractor
 
     def _knowledge(self, partition: int) -> Knowledge:
-        return Knowledge(self.log, self.bench.index, self._limits, partition)
+        return Knowledge(self.log, self.bench.index, partition, **self._limits)
 
     async def publish(self, *turns: Turn | bytes, **fields: Any) -> None:
         for one in turns:

@@ -199,9 +199,12 @@ def test_one_that_changes_without_end_is_given_up(path: Path) -> None:
     ],
 )
 @pytest.mark.covers("D33")
-def test_what_cannot_be_read_is_refused_and_stays(path: Path, content: bytes, reason: str) -> None:
+def test_what_cannot_be_read_is_refused_and_stays(
+    path: Path, content: bytes, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streams.memories_md.world.file.BYTES_MAX", 100)
     path.write_bytes(content)
-    file = MemoriesFile(path, bytes_max=100)
+    file = MemoriesFile(path)
     with pytest.raises(NoStore, match=reason):
         file.read()
     with file.held(), pytest.raises(NoStore, match=reason):
@@ -209,8 +212,9 @@ def test_what_cannot_be_read_is_refused_and_stays(path: Path, content: bytes, re
     assert path.read_bytes() == content
 
 
-def test_one_that_would_be_too_long_is_refused(path: Path) -> None:
-    file = MemoriesFile(path, bytes_max=100)
+def test_one_that_would_be_too_long_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streams.memories_md.world.file.BYTES_MAX", 100)
+    file = MemoriesFile(path)
     with file.held(), pytest.raises(NoStore, match="would be longer than 100 bytes"):
         file.rewrite(lambda _: "x" * 101)
     assert not path.exists()

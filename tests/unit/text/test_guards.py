@@ -15,7 +15,7 @@ from schemas.memories import Persistence, Standing
 from streams.judges.lexicons import english
 from streams.text.guards.registry import GUARDS, OF_TEXTS, examine
 from streams.text.guards.statement import StatementReading
-from streams.text.reading import read
+from streams.text.reading import AnalysedText
 
 LEXICON = english()
 
@@ -131,7 +131,7 @@ CONFLICTS = [
 
 
 def _statement(text: str) -> StatementReading:
-    return StatementReading(read(text, LEXICON))
+    return StatementReading(AnalysedText(text, LEXICON))
 
 
 def _findings(event: str, memory: str) -> tuple[Finding, ...]:
@@ -281,7 +281,7 @@ def test_what_similarity_cannot_tell_apart_is_told_apart(event: str, memory: str
 
 @pytest.mark.covers("B24", "D31")
 def test_categories_must_be_one() -> None:
-    reading = read("Ana opened the grating with the key", LEXICON)
+    reading = AnalysedText("Ana opened the grating with the key", LEXICON)
     failure, success = (
         StatementReading(reading, category="FAILURE"),
         StatementReading(reading, category="SUCCESS"),
@@ -293,7 +293,7 @@ def test_categories_must_be_one() -> None:
 
 @pytest.mark.covers("B22", "D22")
 def test_a_memory_is_never_replaced_by_what_holds_shorter() -> None:
-    reading = read("Ana opened the grating with the key", LEXICON)
+    reading = AnalysedText("Ana opened the grating with the key", LEXICON)
     weak, strong = (
         StatementReading(reading, persistence=persistence)
         for persistence in (Persistence.EPHEMERAL, Persistence.CORE)
@@ -304,7 +304,7 @@ def test_a_memory_is_never_replaced_by_what_holds_shorter() -> None:
 
 @pytest.mark.covers("B21")
 def test_a_guess_does_not_touch_what_is_believed() -> None:
-    reading = read("Ana opened the grating with the key", LEXICON)
+    reading = AnalysedText("Ana opened the grating with the key", LEXICON)
     guess, belief = StatementReading(reading, status=Standing.TENTATIVE), StatementReading(reading)
     assert [f.guard for f in examine(guess, belief, LEXICON)] == ["status"]
     assert not examine(belief, guess, LEXICON)
@@ -312,14 +312,14 @@ def test_a_guess_does_not_touch_what_is_believed() -> None:
 
 @pytest.mark.covers("B71", "D31")
 def test_a_pinned_memory_is_left_alone() -> None:
-    reading = read("Ana opened the grating with the key", LEXICON)
+    reading = AnalysedText("Ana opened the grating with the key", LEXICON)
     findings = examine(StatementReading(reading), StatementReading(reading, pinned=True), LEXICON)
     assert [f.guard for f in findings] == ["pin"]
 
 
 @pytest.mark.covers("B27")
 def test_intervals_that_do_not_meet_are_two_facts() -> None:
-    reading = read("Ana lives in Oslo", LEXICON)
+    reading = AnalysedText("Ana lives in Oslo", LEXICON)
     moved = datetime(2024, 5, 1, tzinfo=UTC)
     earlier, later = (
         StatementReading(reading, valid_until=moved),
@@ -331,13 +331,13 @@ def test_intervals_that_do_not_meet_are_two_facts() -> None:
 
 
 def test_what_two_people_say_of_themselves_is_two_facts() -> None:
-    reading = read("I like tea in the morning", LEXICON)
+    reading = AnalysedText("I like tea in the morning", LEXICON)
     ana, ben = (
         StatementReading(reading, sources=("ana",)),
         StatementReading(reading, sources=("ben",)),
     )
     assert [f.guard for f in examine(ana, ben, LEXICON)] == ["attribution"]
-    shared = read("The shop is closed on Sundays", LEXICON)
+    shared = AnalysedText("The shop is closed on Sundays", LEXICON)
     ana, ben = (
         StatementReading(shared, sources=("ana",)),
         StatementReading(shared, sources=("ben",)),
@@ -355,7 +355,7 @@ def test_a_text_without_substance_cannot_be_compared(event: str, memory: str) ->
 
 
 def test_a_text_that_was_not_read_in_full_cannot_be_compared() -> None:
-    reading = read("Ana opened the grating with the key", LEXICON)
+    reading = AnalysedText("Ana opened the grating with the key", LEXICON)
     (finding,) = examine(
         StatementReading(reading, truncated=True), StatementReading(reading), LEXICON
     )

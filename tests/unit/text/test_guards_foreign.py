@@ -6,12 +6,12 @@ from schemas.decisions import Finding
 from streams.judges.language import foreign_language
 from streams.text.guards.registry import IN_ANY_LANGUAGE, examine
 from streams.text.guards.statement import StatementReading
-from streams.text.reading import AnalysedText, read
+from streams.text.reading import AnalysedText
 from tests.support.stage.deciding import lexicon
 
 
 def _read(text: str) -> AnalysedText:
-    return read(text, lexicon(), foreign_language)
+    return AnalysedText(text, lexicon(), foreign_language)
 
 
 def _findings(event: str, memory: str) -> tuple[Finding, ...]:

@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 
 from streams.judges.lexicons import english
 from streams.text.judge.features import features, names, turned
-from streams.text.judge.prepared import PreparedText, prepare
-from streams.text.judge.words import WordVectors
-from streams.text.reading import read
+from streams.text.judge.prepared import PreparedText, WordVectors, prepare
+from streams.text.reading import AnalysedText
 
 LEXICON = english()
 WORDS = WordVectors(
@@ -29,7 +28,7 @@ TEXTS = st.one_of(
 
 
 def prepared(text: str) -> PreparedText:
-    return prepare(read(text, LEXICON), LEXICON, WORDS)
+    return prepare(AnalysedText(text, LEXICON), LEXICON, WORDS)
 
 
 def row(event: str, memory: str, similarity: float = 0.8) -> NDArray[np.float32]:
@@ -92,7 +91,7 @@ def test_a_word_is_as_near_to_itself_as_can_be_to_the_last_bit(table: list[list[
     vectors = WordVectors(
         {chr(ord("a") + n) * 3: n for n in range(len(table[:26]))}, np.array(table[:26], np.int8)
     )
-    said = prepare(read("aaa", LEXICON), LEXICON, vectors)
+    said = prepare(AnalysedText("aaa", LEXICON), LEXICON, vectors)
     found = dict(zip(names(), features(said, said, 0.8, LEXICON), strict=True))
     assert found["near_min_e"] == 1
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from streams.judges.lexicons import english
 from streams.text.parts import Comparative, Possession
 from streams.text.quantity import Kind
-from streams.text.reading import read
+from streams.text.reading import AnalysedText
 
 LEXICON = english()
 
@@ -63,7 +63,7 @@ LEXICON = english()
     ],
 )
 def test_one_value_has_one_key_however_it_is_spelt(spelling: str, other: str) -> None:
-    (ours,), (theirs,) = (read(text, LEXICON).quantities for text in (spelling, other))
+    (ours,), (theirs,) = (AnalysedText(text, LEXICON).quantities for text in (spelling, other))
     assert ours.agrees(theirs)
 
 
@@ -88,16 +88,16 @@ def test_one_value_has_one_key_however_it_is_spelt(spelling: str, other: str) ->
     ],
 )
 def test_a_value_is_of_a_kind(text: str, kind: Kind) -> None:
-    assert [quantity.kind for quantity in read(text, LEXICON).quantities] == [kind]
+    assert [quantity.kind for quantity in AnalysedText(text, LEXICON).quantities] == [kind]
 
 
 @pytest.mark.parametrize("text", ["You may go.", "They march home.", "No one came?", "We sat."])
 def test_words_that_look_like_dates_are_words(text: str) -> None:
-    assert Kind.DATE not in [quantity.kind for quantity in read(text, LEXICON).quantities]
+    assert Kind.DATE not in [quantity.kind for quantity in AnalysedText(text, LEXICON).quantities]
 
 
 def test_a_value_tells_what_it_counts_and_how_it_is_bounded() -> None:
-    (quantity,) = read("It keeps at least 5 backups", LEXICON).quantities
+    (quantity,) = AnalysedText("It keeps at least 5 backups", LEXICON).quantities
     assert (quantity.of, quantity.bound) == ("backup", "more")
     for text, bound in [
         ("no more than 5 dogs", "less"),
@@ -107,8 +107,8 @@ def test_a_value_tells_what_it_counts_and_how_it_is_bounded() -> None:
         ("5 or more", "more"),
         ("just under 5", "about"),
     ]:
-        assert [quantity.bound for quantity in read(text, LEXICON).quantities] == [bound]
-    (port,) = read("It listens on port 8080.", LEXICON).quantities
+        assert [quantity.bound for quantity in AnalysedText(text, LEXICON).quantities] == [bound]
+    (port,) = AnalysedText("It listens on port 8080.", LEXICON).quantities
     assert port.of == "port"
 
 
@@ -141,7 +141,7 @@ def test_a_value_tells_what_it_counts_and_how_it_is_bounded() -> None:
     ],
 )
 def test_negations_reach_as_far_as_their_clause(text: str, denied: set[str]) -> None:
-    reading = read(text, LEXICON)
+    reading = AnalysedText(text, LEXICON)
     assert {word.lower for word in reading.content if word.negated} == denied
 
 
@@ -157,16 +157,18 @@ def test_negations_reach_as_far_as_their_clause(text: str, denied: set[str]) -> 
     ],
 )
 def test_names_are_capitalised_where_others_are_not(text: str, names: list[str]) -> None:
-    assert [word.lower for word in read(text, LEXICON).names] == names
+    assert [word.lower for word in AnalysedText(text, LEXICON).names] == names
 
 
 def test_contractions_are_written_out() -> None:
     text = "I won't go, it's late and we'd rather stay; Ana's car can't start"
-    assert "i will not go it is late" in " ".join(w.lower for w in read(text, LEXICON).words)
+    assert "i will not go it is late" in " ".join(
+        w.lower for w in AnalysedText(text, LEXICON).words
+    )
 
 
 def test_marks_of_mode_are_found() -> None:
-    reading = read("All users must log in, and Ana's brother may be more patient.", LEXICON)
+    reading = AnalysedText("All users must log in, and Ana's brother may be more patient.", LEXICON)
     assert [mark.kind for mark in reading.quantifiers] == ["all"]
     assert [mark.kind for mark in reading.modals] == ["obligation", "possible"]
     assert [(c.direction, c.of) for c in reading.comparisons] == [("more", "patient")]
@@ -181,7 +183,7 @@ def test_marks_of_mode_are_found() -> None:
     [("How many cats has she?", "how many"), ("Is it open?", ""), ("Where it is.", None)],
 )
 def test_questions_are_told_from_statements(text: str, question: str | None) -> None:
-    assert read(text, LEXICON).question == question
+    assert AnalysedText(text, LEXICON).question == question
 
 
 @pytest.mark.parametrize(
@@ -195,7 +197,7 @@ def test_questions_are_told_from_statements(text: str, question: str | None) -> 
     ],
 )
 def test_tense_is_read_from_the_verb(text: str, tense: str) -> None:
-    assert tense in read(text, LEXICON).tenses
+    assert tense in AnalysedText(text, LEXICON).tenses
 
 
 @pytest.mark.parametrize(
@@ -209,7 +211,7 @@ def test_tense_is_read_from_the_verb(text: str, tense: str) -> None:
     ],
 )
 def test_what_says_how_many_is_told_from_what_says_how_often(text: str, kinds: list[str]) -> None:
-    assert [mark.kind for mark in read(text, LEXICON).quantifiers] == kinds
+    assert [mark.kind for mark in AnalysedText(text, LEXICON).quantifiers] == kinds
 
 
 @pytest.mark.parametrize(
@@ -223,29 +225,29 @@ def test_what_says_how_many_is_told_from_what_says_how_often(text: str, kinds: l
     ],
 )
 def test_a_mode_is_told_from_its_homonym(text: str, kinds: list[str]) -> None:
-    assert [mark.kind for mark in read(text, LEXICON).modals] == kinds
+    assert [mark.kind for mark in AnalysedText(text, LEXICON).modals] == kinds
 
 
 @pytest.mark.parametrize("text", ["No one may enter", "the one in Bursa", "One can see it"])
 def test_one_is_no_number_where_it_stands_for_somebody(text: str) -> None:
-    assert not read(text, LEXICON).quantities
+    assert not AnalysedText(text, LEXICON).quantities
 
 
 def test_a_time_owns_nothing_and_a_possessive_says_nothing() -> None:
-    assert not read("today's decision stands", LEXICON).possessions
-    assert not read("its mouth is open", LEXICON).speakers
+    assert not AnalysedText("today's decision stands", LEXICON).possessions
+    assert not AnalysedText("its mouth is open", LEXICON).speakers
 
 
 def test_speakers_are_named() -> None:
-    assert read("Priya said that the shop is closed", LEXICON).speakers == ("priya",)
-    assert read("I think the shop is closed", LEXICON).speakers == ("user",)
-    assert read("According to Ben the shop is closed", LEXICON).speakers == ("ben",)
+    assert AnalysedText("Priya said that the shop is closed", LEXICON).speakers == ("priya",)
+    assert AnalysedText("I think the shop is closed", LEXICON).speakers == ("user",)
+    assert AnalysedText("According to Ben the shop is closed", LEXICON).speakers == ("ben",)
 
 
 @given(st.text(max_size=200))
 def test_every_text_can_be_read(text: str) -> None:
-    reading = read(text, LEXICON)
-    assert reading == read(text, LEXICON)
+    reading = AnalysedText(text, LEXICON)
+    assert reading == AnalysedText(text, LEXICON)
     assert [word.position for word in reading.words] == list(range(len(reading.words)))
 
 
@@ -257,5 +259,5 @@ _PIECES = st.sampled_from(
 
 @given(st.lists(_PIECES, max_size=12).map(" ".join))
 def test_every_order_of_values_can_be_read(text: str) -> None:
-    reading = read(text, LEXICON)
+    reading = AnalysedText(text, LEXICON)
     assert all(not quantity.conflicts(quantity) for quantity in reading.quantities)
