@@ -22,7 +22,7 @@ from streams.model.embedding import Vector
 from streams.model.policy import Policy
 from streams.model.ports.failures import Fatal, Poison
 from streams.stage.core.mapping import listed
-from streams.store.app import policies, wiring
+from streams.store.app import policies
 from streams.store.app.dry_run import means
 from streams.store.app.settings import Settings
 from streams.store.cli import options, rows
@@ -182,8 +182,7 @@ def _is_memories_md(source: str) -> bool:
 
 
 def _policy(settings: Settings, upper: float | None, lower: float | None) -> Policy:
-    policy = policies.load(settings.policy)
-    policies.require_model(policy, wiring.named_model(settings.embedder))
+    policy = policies.configured(settings)
     try:
         return deduping.between(policy, upper=upper, lower=lower)
     except ValidationError as error:

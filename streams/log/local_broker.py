@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
+from typing import Any
 from weakref import finalize
 
 from pydantic_core import from_json, to_json
@@ -125,8 +126,8 @@ class LocalBroker:
 
     def _prepare(self, *, read_only: bool) -> None:
         """Check that the file is one of our logs; initialize it if it is empty."""
-        [application] = self._db.execute("PRAGMA application_id").fetchone()
-        empty = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
+        [application] = self._row("PRAGMA application_id")
+        empty = self._row("SELECT count(*) FROM sqlite_master") == (0,)
         if application != _APPLICATION_ID and (read_only or not empty):
             raise NoStore(f"{self._path}: it is not a log of memsieve: restore it from a copy")
         if not read_only:
@@ -172,10 +173,8 @@ class LocalBroker:
     async def beginning(self, topic: str, partition: int) -> int:
         with self._meanings():
             end = self._next_offset(topic, partition)
-            [first] = self._db.execute(
-                'SELECT min("offset") FROM records WHERE topic = ? AND partition = ?',
-                (topic, partition),
-            ).fetchone()
+            query = 'SELECT min("offset") FROM records WHERE topic = ? AND partition = ?'
+            [first] = self._row(query, topic, partition)
         return end if first is None else first
 
     async def end(self, topic: str, partition: int) -> int:
@@ -216,7 +215,7 @@ class LocalBroker:
     def _let_go(self) -> None:
         """Empty the WAL."""
         with self._meanings():
-            [busy, _, _] = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            [busy, _, _] = self._row("PRAGMA wal_checkpoint(TRUNCATE)")
         if busy:
             raise Transient(f"{self._path} is being read: erased data is still in its WAL")
 
@@ -230,12 +229,11 @@ class LocalBroker:
             )
 
     async def committed(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
+        query = (
+            'SELECT "offset", metadata FROM groups WHERE name = ? AND topic = ? AND partition = ?'
+        )
         with self._meanings():
-            row = self._db.execute(
-                'SELECT "offset", metadata FROM groups WHERE name = ? AND topic = ? '
-                "AND partition = ?",
-                (group, topic, partition),
-            ).fetchone()
+            row = self._row(query, group, topic, partition)
         return None if row is None else CommittedOffset(offset=row[0], metadata=row[1])
 
     async def find(self, topic: str, header: str, values: Sequence[str]) -> list[LogRecord]:
@@ -276,9 +274,7 @@ class LocalBroker:
     async def mark(self, source: str) -> SourceMark | None:
         """Return the last mark of a source: how far it was taken in."""
         with self._meanings():
-            row = self._db.execute(
-                "SELECT line, digest, complete FROM marks WHERE source = ?", (source,)
-            ).fetchone()
+            row = self._row("SELECT line, digest, complete FROM marks WHERE source = ?", source)
         return None if row is None else SourceMark(row[0], row[1], bool(row[2]))
 
     async def ingest(
@@ -325,7 +321,7 @@ class LocalBroker:
         )
 
     def _insert(self, records: Sequence[OutgoingRecord], offsets: Sequence[int]) -> None:
-        [last] = self._db.execute("SELECT max(rowid) FROM records").fetchone()
+        [last] = self._row("SELECT max(rowid) FROM records")
         numbered = list(enumerate(records, 1 if last is None else last + 1))
         self._db.executemany(
             'INSERT INTO records (rowid, topic, partition, "offset", key, value, headers) '
@@ -354,17 +350,18 @@ class LocalBroker:
         ]
 
     def _next_offset(self, topic: str, partition: int) -> int:
-        row = self._db.execute(
-            "SELECT next_offset FROM partitions WHERE topic = ? AND partition = ?",
-            (topic, partition),
-        ).fetchone()
+        query = "SELECT next_offset FROM partitions WHERE topic = ? AND partition = ?"
+        row = self._row(query, topic, partition)
         if row is None:
             raise Fatal(f"topic {topic} has no partition {partition} in {self._path}")
         return row[0]
 
     def _count(self, topic: str) -> int:
-        query = "SELECT count(*) FROM partitions WHERE topic = ?"
-        return self._db.execute(query, (topic,)).fetchone()[0]
+        return self._row("SELECT count(*) FROM partitions WHERE topic = ?", topic)[0]
+
+    def _row(self, query: str, *values: str | int) -> Any:  # noqa: ANN401 - what the columns hold
+        """Return the first row of an answer; None if there is none."""
+        return self._db.execute(query, values).fetchone()
 
     @contextmanager
     def _transaction(self) -> Generator[None]:

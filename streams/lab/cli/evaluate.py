@@ -15,7 +15,7 @@ from streams.lab.app.labelled import LabelledRows
 from streams.lab.core.grading import APART, ONE_FACT
 from streams.lab.core.measures import Proportion
 from streams.model.policy import Policy
-from streams.store.app import policies, wiring
+from streams.store.app import policies
 from streams.store.app.dry_run import means
 from streams.store.app.settings import Settings
 from streams.store.cli import options, rows
@@ -63,8 +63,7 @@ def evaluate(
     and kind group the rows. Everything is decided as by `run`, in memory.
     """
     settings = options.load(config, policy=policy, embedder__model=model)
-    chosen = policies.load(settings.policy)
-    policies.require_model(chosen, wiring.named_model(settings.embedder))
+    chosen = policies.configured(settings)
     if html is not None:
         require("lab", "--html")
     found = labelled.read(rows.sources(files), limit)

@@ -73,9 +73,7 @@ async def _diagnosis(subject: str, examined: Awaitable[str | Diagnosis]) -> Diag
 
 
 async def _policy(settings: Settings) -> str:
-    policy = policies.load(settings.policy)
-    policies.require_model(policy, wiring.named_model(settings.embedder))
-    return policy.id
+    return policies.configured(settings).id
 
 
 async def _store(settings: Settings) -> str:

@@ -172,8 +172,7 @@ async def replay(
     `into` is a new store, or one started for the same replay; None keeps nothing.
     """
     settings = log.settings
-    policy = policies.load(settings.policy)
-    policies.require_model(policy, wiring.named_model(settings.embedder))
+    policy = policies.configured(settings)
     async with AsyncExitStack() as stack:
         source = await stack.enter_async_context(opened(log))
         embedder = wiring.embedder(settings.embedder, report)

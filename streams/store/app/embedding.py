@@ -48,8 +48,7 @@ def for_store(settings: Settings, report: Callable[[str], None]) -> ChosenModel:
     every choice other than the first. Raises NoModel, Unreachable, NoServer or InvalidPolicy.
     """
     first = of_store(settings)
-    named = wiring.named_model(first.embedder)
-    policies.require_model(policies.load(first.policy), named)  # before any download
+    policies.configured(first)  # before any download
     is_new = StoreDirectory(settings.store).manifest() is None
     with_model, embedder = _first(settings, report) if is_new else _kept(first, report)
     policy = policies.load(with_model.policy)

@@ -82,6 +82,13 @@ def load(name: str) -> Policy:
         raise InvalidPolicy(f"policy {name}: {error}") from error
 
 
+def configured(settings: Settings) -> Policy:
+    """Return the settings' policy. Raises InvalidPolicy if it is not one for their model."""
+    policy = load(settings.policy)
+    require_model(policy, wiring.named_model(settings.embedder))
+    return policy
+
+
 def text(name: str) -> str:
     """Return a policy's TOML as written. Raises InvalidPolicy if there is no such policy.
 
