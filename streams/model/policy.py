@@ -246,6 +246,11 @@ class Rules(Record):
             )
         return self
 
+    @property
+    def knows_english(self) -> bool:
+        """Whether texts are compared by what knows English alone: guards, the built-in judge."""
+        return self.guards or "built-in" in self.judges.chain
+
 
 ANY_MODEL = "any"
 
@@ -317,6 +322,11 @@ class Policy(Rules):
     def screens(self) -> bool:
         """Whether events are screened for secrets or personal data in any scope."""
         return any(rules.privacy.screens for rules in (self, *self._by_scope.values()))
+
+    @property
+    def tells_languages(self) -> bool:
+        """Whether the language of a text matters in any scope."""
+        return any(rules.knows_english for rules in (self, *self._by_scope.values()))
 
     @property
     def expires(self) -> bool:

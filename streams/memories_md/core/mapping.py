@@ -221,10 +221,9 @@ def _meta(memory: Memory) -> Meta:
     """Return the content of a memory's parentheses: the newest episode, first and last turn."""
     kept = memory.metadata
     goal, other = kept.get(GOAL), kept.get(OTHER)
-    newest = [episode_of(session) for session in memory.sessions[-1:]]
-    episode = _told(next(iter(newest), None), kept, EPISODE)
+    newest = episode_of(memory.sessions[-1]) if memory.sessions else None
     meta = Meta(
-        episode=episode,
+        episode=_told(newest, kept, EPISODE),
         turns=_turns(memory),
         score=whole_number(kept, SCORE),
         seen=seen(memory),

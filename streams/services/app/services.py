@@ -189,7 +189,6 @@ class Service:
                     sinks = await stack.enter_async_context(copies) if self._roles.writes else []
                     judged = wiring.judging(self._settings, SystemClock())
                     judging = await stack.enter_async_context(judged)
-                    load_ahead()
                     processes += self._processes(policy, embedder, index, log, sinks, judging)
             if maker is not None:
                 processes.append(self._extractor(maker, index, log))
@@ -244,6 +243,8 @@ class Service:
         processes: list[Process] = []
         if embedder is not None:
             policies.require_model(policy, embedder.model)
+            if policy.tells_languages:
+                load_ahead()
             key = wiring.forget_key(self._settings.forget)
             deduplicator = Deduplicator(embedder, index, index, policy, judging, key)
             owner = PartitionOwner(

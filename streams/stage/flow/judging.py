@@ -143,8 +143,7 @@ class Judging:
             findings = examine(said, known, self.readings.lexicon)
         if apart := by_guards(findings, judges):
             return apart
-        knows_english = pair.rules.guards or "built-in" in judges.chain
-        language = self._foreign(pair) if knows_english else None
+        language = self._foreign(pair) if pair.rules.knows_english else None
         judge = FOREIGN + language if language else "guards" if findings else "bands"
         return Judgement(Verdict.UNSURE, judge, None, findings)
 
