@@ -1,6 +1,5 @@
 """The page over a real store, asked by people with tokens, in process."""
 
-import hashlib
 import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -13,7 +12,7 @@ from starlette.types import ASGIApp
 
 from schemas.base import ScopeName
 from schemas.decisions import Marker, OnEvent
-from streams.api.app.access import Access, Grant
+from streams.api.app.access import Access
 from streams.maintain.app.diagnosis import Diagnosis, examine
 from streams.memory.app.lifecycle import Lifecycle
 from streams.memory.app.opening import open_lifecycle
@@ -25,6 +24,7 @@ from streams.store.world.metrics import ApiMetrics
 from streams.web.app.app import build
 from tests.builders import event, later
 from tests.fakes.clock import StandingClock
+from tests.support.servers.grants import grant, quiet
 from tests.support.stage.asking import asking
 
 JUDGED = "default-hashing"
@@ -37,17 +37,6 @@ HOSTILE = (
 ANA, BEN = "acme/ana", "zeta/ben"
 FIELD = re.compile(r'name="csrf" value="([^"]*)"')
 REVIEW = re.compile(r'data-review="([^"]*)"')
-
-
-def quiet(*_: object, **__: object) -> None:
-    """Tell nobody."""
-
-
-def grant(name: str, *scopes: str, rights: tuple[str, ...] = ("read", "write")) -> Grant:
-    digest = hashlib.sha256(f"token of {name}".encode()).hexdigest()
-    return Grant.model_validate(
-        {"name": name, "sha256": digest, "scopes": scopes, "rights": rights}
-    )
 
 
 GRANTS = (

@@ -1,7 +1,6 @@
 """The whole life of a memory over HTTP, in process, over a real store of its own."""
 
 import asyncio
-import hashlib
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from starlette.routing import Route
 
 from schemas.decisions import KINDS, Insert
 from schemas.topics import EVENTS
-from streams.api.app.access import Access, Grant
+from streams.api.app.access import Access
 from streams.api.app.application import build, described
 from streams.api.app.guard import OPEN
 from streams.api.app.records import Kind
@@ -29,6 +28,7 @@ from streams.store.app.reading import LogTarget, opened
 from streams.store.app.settings import Settings
 from streams.store.world.metrics import ApiMetrics
 from tests.builders import event
+from tests.support.servers.grants import grant, quiet
 from tests.support.stage.asking import asking
 
 SOONER, LATER = "2026-03-03T00:00:00Z", "2026-03-04T00:00:00Z"
@@ -41,17 +41,6 @@ PUBLISH = "/v1/events"
 
 Way: TypeAlias = tuple[str, str]
 """A method and a path as the API describes them."""
-
-
-def quiet(*_: object, **__: object) -> None:
-    """Tell nobody."""
-
-
-def grant(name: str, *scopes: str, rights: tuple[str, ...] = ("read", "write")) -> Grant:
-    digest = hashlib.sha256(f"token of {name}".encode()).hexdigest()
-    return Grant.model_validate(
-        {"name": name, "sha256": digest, "scopes": scopes, "rights": rights}
-    )
 
 
 GRANTS = (

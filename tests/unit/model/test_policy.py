@@ -164,3 +164,13 @@ def test_the_policies_that_ship_can_be_used() -> None:
     names = {file.name: policies.load(file.name[:-5]).name for file in shipped.iterdir()}
     assert names["default.toml"] == "default"
     assert names == {f"{name}.toml": name for name in names.values()}
+
+
+def test_the_language_of_a_text_matters_where_guards_or_the_built_in_judge_read_it_in_any_scope() -> (
+    None
+):
+    by_similarity = TEXT.replace("[bands]", "guards = false\njudges.chain = []\n[bands]")
+    assert parse(TEXT).tells_languages
+    assert not parse(by_similarity).tells_languages
+    for rule in ("guards = true", 'judges.chain = ["built-in"]'):
+        assert parse(by_similarity + f"[scopes.acme]\n{rule}\n").tells_languages
