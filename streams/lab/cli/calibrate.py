@@ -13,6 +13,7 @@ from streams.clock.system import SystemClock
 from streams.lab.app import calibrating, labelled
 from streams.lab.app.calibrating import CalibrationResult
 from streams.lab.app.labelled import LabelledPair, Unmeasurable
+from streams.lab.cli.evaluate import tell_refused
 from streams.lab.core.measures import Proportion
 from streams.model.policy import Calibration, Policy
 from streams.store.app import policies
@@ -104,6 +105,7 @@ def _pairs(source: str, settings: Settings) -> tuple[list[LabelledPair], str]:
     found = labelled.read(rows.sources([source]))
     if found.stream:
         raise Unmeasurable(f"{source} is a stream: give labelled pairs (a, b, label)")
+    tell_refused(found.refused)
     content = Path(source).read_bytes() if Path(source).is_file() else None
     return found.pairs, _dataset(Path(source).name, found.pairs, content)
 

@@ -24,7 +24,6 @@ from streams.store.cli.progress import Meter
 from streams.store.core.counts import number
 from streams.store.world.extras import require
 
-_REFUSED_SHOWN = 10
 _NAMES = {
     "found_rate": "found",
     "hidden_rate": "hidden",
@@ -67,7 +66,7 @@ def evaluate(
     if html is not None:
         require("lab", "--html")
     found = labelled.read(rows.sources(files), limit)
-    tell_refused(found.refused, _REFUSED_SHOWN)
+    tell_refused(found.refused)
     made = asyncio.run(_evaluate(found, chosen, settings))
     if rows_to is not None:
         lines = (json.dumps(row.as_json(), ensure_ascii=False) for row in made.rows)
@@ -83,7 +82,7 @@ def evaluate(
     _tell_what_is_missing(found)
 
 
-def tell_refused(refused: Sequence[str], shown_max: int) -> None:
+def tell_refused(refused: Sequence[str], shown_max: int = 10) -> None:
     """Tell which rows are left out, and why: the first ones, and how many more there are."""
     for one in refused[:shown_max]:
         note(f"left out: {one}")

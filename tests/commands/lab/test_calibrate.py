@@ -70,6 +70,15 @@ def test_a_policy_of_another_model_is_refused(memsieve: Memsieve, pairs: Path) -
     assert "is calibrated for other/model" in refused.err
 
 
+def test_rows_that_cannot_be_used_are_named(memsieve: Memsieve, pairs: Path) -> None:
+    with pairs.open("a", encoding="utf-8") as file:
+        file.write('{"a": "Bo sings.", "b": "Bo sings well.", "label": "perhaps"}\n')
+    shown = memsieve("policy", "calibrate", pairs, "--hidden-rate", "0.2", "--out", "mine.toml")
+    assert shown.code == 0, shown.err
+    assert "pairs.jsonl:71: label 'perhaps' is none of" in shown.err
+    assert "pairs.jsonl, 70 rows" in Path("mine.toml").read_text("utf-8")
+
+
 def test_too_few_pairs_cannot_show_what_is_wanted(memsieve: Memsieve, pairs: Path) -> None:
     refused = memsieve("policy", "calibrate", pairs, "--hidden-rate", "0.01")
     assert refused.code == 2
