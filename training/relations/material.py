@@ -210,6 +210,19 @@ def near_copies(card: Card, chance: Random) -> list[Example]:
     return made
 
 
+def copies_beside(card: Card, chance: Random) -> list[Example]:
+    """Return what is not the card's fact, each with a respelled copy of itself.
+
+    Without these pairs such a text is never one memory with anything, which a network learns by
+    heart instead of reading the other text.
+    """
+    if card.kind == "diaries":
+        return []
+    texts = [chance.choice(texts) for texts in _near(card)]
+    pairs = [(text, respelled(text, chance)) for text in texts]
+    return [Example(one, copy, ("same",), "near-copy", 0.8) for one, copy in pairs]
+
+
 def _near(card: Card) -> tuple[list[str], list[str]]:
     return card.texts["contra"], card.texts["other"]
 
