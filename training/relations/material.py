@@ -30,8 +30,8 @@ CARDS = Path(__file__).parent.parent / "material" / "cards"
 HELD_OUT_DOMAINS = ("food", "it-security", "organisation", "user-people", "embodied-web-agent")
 """Test domains: used neither for training nor for model selection."""
 DEVELOPMENT = CARDS.parent / "development.txt"
-"""Names of the development cards, used for early stopping and calibration: one in twenty, drawn when
-the cards were written, so that new cards do not move old ones between the sets."""
+"""Names of the development cards, used for early stopping and calibration: one in twenty of those
+written by 2026-11-27. Later cards are for training alone: judges are compared on the same cards."""
 DEVELOPMENT_ONE_IN = 20
 """One in this many labelled pairs is in the development set."""
 

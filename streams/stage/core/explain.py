@@ -294,10 +294,17 @@ def _missing(neighbours: tuple[Compared, ...], rules: Rules) -> list[str]:
         (one, "kept apart", "one memory", "one_memory_min", judges.one_memory_min),
         (other, "not in conflict", "a contradiction", "contradicts_min", judges.contradicts_min),
     ]
+    denied = any(
+        verdict is Verdict.UNSURE and of_one_memory(given) >= judges.one_memory_min
+        for verdict, given in told
+    )
     return [
-        f"{so}: {sure:.1%} sure of {what}, judges.{name} is {least:.1%}."
-        for sure, so, what, name, least in lines
-        if sure >= RATHER_ONE
+        *(["kept apart: both are negated, and which says more is in doubt."] if denied else []),
+        *(
+            f"{so}: {sure:.1%} sure of {what}, judges.{name} is {least:.1%}."
+            for sure, so, what, name, least in lines
+            if RATHER_ONE <= sure < least
+        ),
     ]
 
 

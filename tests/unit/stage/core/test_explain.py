@@ -403,6 +403,10 @@ def test_the_reason_tells_in_one_line_how_sure_the_judge_was(
             judged(Verdict.UNSURE, contradicts=0.81),
             ["not in conflict: 81.0% sure of a contradiction, judges.contradicts_min is 90.0%."],
         ),
+        (
+            judged(Verdict.UNSURE, same=0.5, refines=0.45),
+            ["kept apart: both are negated, and which says more is in doubt."],
+        ),
         (judged(Verdict.CONTRADICTS, contradicts=0.95), []),
         (judged(Verdict.DISTINCT, same=0.2), []),
         (judged(Verdict.SAME, same=0.95), []),
