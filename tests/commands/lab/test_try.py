@@ -60,9 +60,9 @@ def test_each_preset_is_shown_beside_the_others_and_nothing_is_written(
     assert "read as columns separated by semicolons" in shown.err
     for name in PRESETS:
         assert sum(line.startswith(name) for line in shown.out.splitlines()) == 1
-    joined = "Ana works from the harbour office on most days."
-    joins = f'  "{joined}"  (only default, thorough)\n    with "Ana works at the harbour office."\n'
-    assert joins in shown.out
+    moved = "Bo's meeting with the bank was moved to Thursday."
+    replaces = '    replaces "Bo\'s meeting with the bank is on Tuesday."\n'
+    assert f'  "{moved}"  (only default, thorough)\n{replaces}' in shown.out
     assert shown.out.endswith("nothing was kept; to keep the rows: memsieve run notes.csv\n")
     assert list(tmp_path.iterdir()) == [notes]
 

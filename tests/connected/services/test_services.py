@@ -492,10 +492,13 @@ async def test_a_collection_that_is_deleted_meanwhile_is_refilled(
         installation.memsieve("publish", *files)
         await settled(installation, 44)
         assert other.metric("memsieve_decisions_total", kind="ignore") == 1 + 21
+        wait_until(
+            lambda: "all as the log says" in installation.memsieve("check"),
+            "the index is full again",
+        )
         for service in (writer, other):
             service.wait_until_ready()
             assert service.stop() == 0
-    assert "all as the log says" in installation.memsieve("check")
 
 
 async def test_an_older_copy_of_the_log_is_continued_as_the_runbook_says(
