@@ -196,11 +196,7 @@ class _Drawing:
 def near_copies(card: Card, chance: Random) -> list[Example]:
     """Return pairs of a card's texts with respelled copies, and with respelled near-misses."""
     known = _facts(card)
-    made: list[Example] = []
-    for text in chance.sample(known, min(3, len(known))):
-        respelt = respelled(text, chance)
-        if respelt != text:
-            made.append(Example(text, respelt, ("same",), "near-copy", 0.8))
+    made = _copies(chance.sample(known, min(3, len(known))), chance)
     if card.kind == "diaries":
         return made
     one, contra, other = (chance.choice(texts) for texts in (known, *_near(card)))
@@ -218,9 +214,12 @@ def copies_beside(card: Card, chance: Random) -> list[Example]:
     """
     if card.kind == "diaries":
         return []
-    texts = [chance.choice(texts) for texts in _near(card)]
-    pairs = [(text, respelled(text, chance)) for text in texts]
-    return [Example(one, copy, ("same",), "near-copy", 0.8) for one, copy in pairs]
+    return _copies([chance.choice(texts) for texts in _near(card)], chance)
+
+
+def _copies(texts: Sequence[str], chance: Random) -> list[Example]:
+    """Pair each text with a respelled copy; `without` drops those that came out equal."""
+    return [Example(text, respelled(text, chance), ("same",), "near-copy", 0.8) for text in texts]
 
 
 def _near(card: Card) -> tuple[list[str], list[str]]:

@@ -280,7 +280,11 @@ def _compared(
 
 
 def _missing(neighbours: tuple[Compared, ...], rules: Rules) -> list[str]:
-    """Return how far the likeliest pairs were from `one_memory_min` and `contradicts_min`, if close."""
+    """Return what kept the likeliest pairs from being one memory, and from being in conflict.
+
+    That is how far they were from `one_memory_min` and `contradicts_min`, if close, or that both
+    texts are negated, the only case in which a pair above `one_memory_min` stays unsure.
+    """
     judges = rules.judges
     told = [
         (near.verdict, near.probabilities)
