@@ -60,6 +60,8 @@ def test_each_preset_is_shown_beside_the_others_and_nothing_is_written(
     assert "read as columns separated by semicolons" in shown.err
     for name in PRESETS:
         assert sum(line.startswith(name) for line in shown.out.splitlines()) == 1
+    joined = "Ana works from the harbour office on most days."
+    assert f'  "{joined}"\n    with "Ana works at the harbour office."\n' in shown.out
     moved = "Bo's meeting with the bank was moved to Thursday."
     replaces = '    replaces "Bo\'s meeting with the bank is on Tuesday."\n'
     assert f'  "{moved}"  (only default, thorough)\n{replaces}' in shown.out

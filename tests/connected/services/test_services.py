@@ -499,6 +499,7 @@ async def test_a_collection_that_is_deleted_meanwhile_is_refilled(
         for service in (writer, other):
             service.wait_until_ready()
             assert service.stop() == 0
+    assert "all as the log says" in installation.memsieve("check")
 
 
 async def test_an_older_copy_of_the_log_is_continued_as_the_runbook_says(
